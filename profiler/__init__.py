@@ -1,0 +1,1 @@
+"""Runs models on a machine, captures them, and is the command line."""

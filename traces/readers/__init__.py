@@ -1,0 +1,1 @@
+"""Readers turn one tool's trace files into event tables."""

@@ -1,0 +1,128 @@
+"""The one definition of a run: its columns, their types and units, and its metadata.
+
+One row is one GPU activity. Unknown values are null, never a sentinel. Times are integer
+nanoseconds relative to `time_base_unix_ns`, which is chosen so that the first usable row starts at 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypedDict
+
+import pyarrow as pa
+
+SCHEMA_VERSION: Final = 1
+METADATA_KEY: Final = "kernel_timeline"
+
+KINDS: Final = ("kernel", "memcpy", "memset", "graph", "cpu_op")
+LINKS: Final = ("launch", "graph", "orphan")
+GAP_CAUSES: Final = ("host", "launch", "sync", "memcpy", "step_end")
+
+_TYPES: Final[dict[str, pa.DataType]] = {
+    # time of the activity, ns
+    "start_ns": pa.int64(),
+    "dur_ns": pa.int64(),  # as the tool recorded it
+    "used_ns": pa.int64(),  # what the ledger uses
+    "exclusive_ns": pa.int64(),  # share of wall time where rows overlap
+    "gap_ns": pa.int64(),  # device idle directly before this row
+    "gap_cause": pa.string(),
+    # what ran
+    "kind": pa.string(),
+    "name": pa.string(),
+    "group": pa.string(),
+    "category": pa.string(),
+    "backend": pa.string(),
+    "rule": pa.string(),  # the evidence that decided
+    # where in the model
+    "phase": pa.string(),
+    "step": pa.int32(),
+    "layer": pa.int16(),
+    "module": pa.string(),
+    "op": pa.string(),  # innermost launching op
+    # where on the machine
+    "rank": pa.int32(),
+    "device": pa.int32(),
+    "stream": pa.int64(),
+    "process": pa.int64(),
+    # how it was launched
+    "correlation": pa.int64(),
+    "graph_id": pa.int64(),
+    "graph_ordinal": pa.int32(),  # position within a replay
+    "graph_replay": pa.int32(),  # n-th launch of that graph
+    "graph_node": pa.int64(),
+    "link": pa.string(),
+    "launch_start_ns": pa.int64(),
+    "launch_dur_ns": pa.int64(),
+    "launch_api": pa.string(),
+    "thread": pa.int64(),
+    # its shape on the device
+    "grid_x": pa.int32(),
+    "grid_y": pa.int32(),
+    "grid_z": pa.int32(),
+    "block_x": pa.int32(),
+    "block_y": pa.int32(),
+    "block_z": pa.int32(),
+    "registers": pa.int32(),
+    "shared_bytes": pa.int32(),
+    "occupancy": pa.float32(),  # 0..1
+    # the work it did
+    "bytes": pa.int64(),  # memcpy and memset
+    "flops": pa.int64(),
+    "min_bytes": pa.int64(),
+    "shape": pa.string(),
+    "flag": pa.string(),  # why the row is doubtful: sorted, comma-joined
+}
+
+SCHEMA: Final = pa.schema(list(_TYPES.items()))
+COLUMNS: Final = tuple(SCHEMA.names)
+
+
+class Step(TypedDict):
+    """One tile: from the first kernel of a step to the first kernel of the next, ns."""
+
+    phase: str
+    step: int
+    start_ns: int
+    end_ns: int
+    complete: bool
+    inferred: bool
+
+
+class Unprofiled(TypedDict):
+    """Wall time of one step without a profiler, ns."""
+
+    n: int
+    median_ns: int
+    iqr_ns: int
+
+
+class Workload(TypedDict):
+    """What one run was asked to do."""
+
+    batch: int
+    prompt: int
+    new_tokens: int
+    dtype: str
+
+
+class Metadata(TypedDict):
+    """The JSON under the Parquet key `kernel_timeline`."""
+
+    schema_version: int
+    run_id: str
+    model: str | None
+    variant: str | None
+    mode: str | None
+    tool: str
+    workload: Workload | None
+    device: dict[str, Any]
+    versions: dict[str, Any]
+    source: dict[str, Any]  # file name, sha256
+    time_base_unix_ns: int
+    steps: list[Step]
+    unprofiled: dict[str, Unprofiled] | None
+    health: dict[str, Any]
+
+
+def empty_columns(rows: int) -> dict[str, pa.Array]:
+    """Every column of the schema, all null, `rows` long."""
+    return {name: pa.nulls(rows, kind) for name, kind in _TYPES.items()}
