@@ -1,0 +1,208 @@
+"""Runs as files: one self-describing Parquet per run, written atomically, read back, listed.
+
+A run is mailed, dropped in a bucket or committed, so a reader must never see half of one: the file is
+written beside its final place, synced, and renamed over it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from traces.errors import InputError, OutputError
+from traces.schema import METADATA_KEY, SCHEMA, SCHEMA_VERSION, Metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+ROW_GROUP = 131_072
+# Times and counters grow steadily: deltas pack far better than a dictionary does.
+_DELTA = ("start_ns", "dur_ns", "used_ns", "exclusive_ns", "gap_ns", "launch_start_ns", "launch_dur_ns",
+          "correlation")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: the kernel timeline (`traces.schema.SCHEMA`), its metadata, and where it was read from."""
+
+    table: pa.Table
+    meta: Metadata
+    path: Path | None = None
+
+    @property
+    def title(self) -> str:
+        """A short human name: model, variant and mode, or the source's file name."""
+        parts = [self.meta.get("model"), self.meta.get("variant"), self.meta.get("mode")]
+        known = [p for p in parts if p]
+        return " ".join(known) if known else str(self.meta["source"].get("file") or self.meta["run_id"])
+
+
+def gallery() -> Path:
+    """The folder of real captures that ships in the repository (absent from wheels)."""
+    return Path(__file__).parent / "gallery"
+
+
+def default_store() -> Path:
+    """Where runs go unless told otherwise: `KERNELGAP_STORE`, else `./runs`."""
+    return Path(os.environ.get("KERNELGAP_STORE") or "runs")
+
+
+def file_name(meta: Metadata) -> str:
+    """The canonical name of a run's file, safe on every file system.
+
+    Captured: `<model>_<variant>_<mode>_<tool>_<gpu>_<run id>.parquet`; ingested:
+    `<stem>_<first 8 of the source's sha256>.parquet`.
+    """
+    if meta["model"] and meta["variant"]:
+        gpu = str(meta["device"].get("name") or "unknown")
+        parts = [meta["model"], meta["variant"], meta["mode"] or "mode", meta["tool"], gpu, meta["run_id"]]
+        return "_".join(_slug(p) for p in parts) + ".parquet"
+    stem = re.sub(r"(\.pt)?(\.trace)?\.(json|sqlite|nsys-rep)(\.gz)?$", "", str(meta["source"]["file"]))
+    return f"{_slug(stem, keep_underscore=True)}_{meta['source']['sha256'][:8]}.parquet"
+
+
+def write(run: Run, path: Path, *, force: bool = False) -> Path:
+    """Write a run atomically and return its path.
+
+    Raises OutputError if `path` exists (without `force`), is a folder, or cannot be written.
+    """
+    if not force or path.is_dir():
+        refuse_existing(path)
+    table = run.table.select(SCHEMA.names).cast(SCHEMA)
+    table = table.replace_schema_metadata({METADATA_KEY: json.dumps(run.meta, ensure_ascii=True)})
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _atomic(path) as temporary:
+            pq.write_table(
+                table,
+                temporary,
+                compression="zstd",
+                row_group_size=ROW_GROUP,
+                use_dictionary=[n for n in SCHEMA.names if n not in _DELTA],
+                column_encoding=dict.fromkeys(_DELTA, "DELTA_BINARY_PACKED"),
+                sorting_columns=[pq.SortingColumn(SCHEMA.get_field_index("start_ns"))],
+                write_page_checksum=True,
+            )
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write ({error.strerror or error}); nothing was changed") from error
+    return path
+
+
+def refuse_existing(path: Path) -> None:
+    """Raise OutputError if something is there already."""
+    if path.is_dir():
+        raise OutputError(f"{path}: is a folder; name a file ending in .parquet")
+    if path.exists():
+        raise OutputError(f"{path}: exists already; pass --force to overwrite it")
+
+
+def copy(source: Path, target: Path, *, compress: bool = False) -> Path:
+    """Put a file beside a run, whole or not at all; `compress` makes it gzip. Raises OutputError."""
+    try:
+        opener = gzip.open if compress else open
+        with _atomic(target) as temporary, source.open("rb") as data, opener(temporary, "wb") as out:
+            shutil.copyfileobj(data, out)
+    except OSError as error:
+        raise OutputError(f"{target}: cannot write ({error.strerror or error})") from error
+    return target
+
+
+@contextlib.contextmanager
+def _atomic(path: Path) -> Iterator[Path]:
+    """A temporary file in the same folder that replaces `path` only once it is whole and on disk."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.stem[:80]}.", suffix=".tmp", dir=path.parent)
+    temporary = Path(name)
+    os.close(handle)
+    try:
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def read(path: Path, columns: list[str] | None = None) -> Run:
+    """Read a run. Raises InputError when it is missing, a folder, damaged, foreign or too new."""
+    meta = read_metadata(path)
+    try:
+        table = pq.read_table(path, columns=columns, memory_map=False, page_checksum_verification=True)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(
+            f"{path}: damaged Parquet ({_first_line(error)}); copy or ingest it again"
+        ) from error
+    return Run(table.replace_schema_metadata(None), meta, path)
+
+
+def read_metadata(path: Path) -> Metadata:
+    """Only the metadata of a run: cheap enough to list a folder. Raises InputError as `read` does."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; name one run (.parquet)")
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    try:
+        schema = pq.read_schema(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(
+            f"{path}: not a readable Parquet file ({_first_line(error)}); "
+            "turn a trace into a run with `python -m profiler ingest`"
+        ) from error
+    return _checked(path, schema)
+
+
+def _checked(path: Path, schema: pa.Schema) -> Metadata:
+    raw = (schema.metadata or {}).get(METADATA_KEY.encode())
+    if raw is None:
+        raise InputError(f"{path}: a Parquet file, but not a kernelgap run; make one with `profiler ingest`")
+    try:
+        meta: Any = json.loads(raw)
+        version = int(meta["schema_version"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path}: its kernel_timeline metadata is damaged; ingest the trace again"
+        ) from error
+    if version > SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: written by a newer kernelgap (schema {version}, we read {SCHEMA_VERSION}); upgrade"
+        )
+    missing = [n for n in SCHEMA.names if n not in schema.names]
+    if missing:
+        raise InputError(f"{path}: columns missing ({', '.join(missing[:5])}); ingest the trace again")
+    return cast("Metadata", meta)
+
+
+def find(folders: Iterable[Path]) -> list[Path]:
+    """Every run file (`*.parquet`) in the folders, newest first, looking one folder deep; missing is fine."""
+    found: dict[Path, float] = {}
+    for folder in folders:
+        for path in [*folder.glob("*.parquet"), *folder.glob("*/*.parquet")]:
+            with contextlib.suppress(OSError):  # deleted while we looked
+                found[path] = path.stat().st_mtime
+    return sorted(found, key=lambda p: (-found[p], p.name))
+
+
+def _slug(text: str, *, keep_underscore: bool = False) -> str:
+    allowed = r"[^A-Za-z0-9._-]+" if keep_underscore else r"[^A-Za-z0-9.-]+"
+    return re.sub(allowed, "-", text).strip("-.")[:100] or "unnamed"
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
