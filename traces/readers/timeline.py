@@ -1,0 +1,53 @@
+"""What every reader hands on: GPU rows, the host's launches, its ops, and the ranges around them.
+
+Times are the tool's own clock in ns; `base_unix_ns` added to one gives unix time. Tables are pyarrow;
+a column that the tool does not know is null.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from traces.readers.salvage import Notes
+
+_TIME: Final = [("start", pa.int64()), ("dur", pa.int64())]
+_THREAD: Final = [("process", pa.int64()), ("thread", pa.int64())]
+
+GPU: Final = pa.schema(
+    [
+        *_TIME,
+        ("kind", pa.string()), ("name", pa.string()), ("rank", pa.int32()), ("device", pa.int32()),
+        *((n, pa.int64()) for n in ("stream", "process", "correlation", "external")),
+        *((n, pa.int64()) for n in ("graph_id", "graph_node", "bytes")),
+        *((f"{what}_{axis}", pa.int32()) for what in ("grid", "block") for axis in "xyz"),
+        ("registers", pa.int32()), ("shared_bytes", pa.int32()), ("occupancy", pa.float32()),
+    ]
+)  # fmt: skip
+HOST: Final = pa.schema([*_TIME, ("name", pa.string()), *_THREAD, ("correlation", pa.int64())])
+OPS: Final = pa.schema(
+    [
+        *_TIME, ("name", pa.string()), *_THREAD, ("external", pa.int64()),
+        ("dims", pa.string()), ("types", pa.string()),
+    ]
+)  # fmt: skip
+RANGES: Final = pa.schema([*_TIME, ("name", pa.string()), *_THREAD])
+
+
+@dataclass
+class Timeline:
+    """One trace, decoded. Tables follow `GPU`, `HOST`, `OPS` and `RANGES` of this module."""
+
+    gpu: pa.Table
+    host: pa.Table
+    ops: pa.Table
+    ranges: pa.Table
+    base_unix_ns: int
+    events: int
+    notes: Notes
+    device: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
+    captured: dict[str, Any] = field(default_factory=dict)  # what our own capture wrote into the trace
