@@ -1,0 +1,88 @@
+"""Which interval encloses a moment on a thread: nested host ranges, looked up in bulk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    Int64s = NDArray[np.int64]
+
+NONE = -1
+
+
+class Nest:
+    """Intervals `[start, start + dur]` (ns) of one thread, or of all threads taken together."""
+
+    def __init__(self, start: Int64s, dur: Int64s, rows: Int64s) -> None:
+        end = start + dur
+        order = np.lexsort((-end, start))
+        self.start, self.end, self.rows = start[order], end[order], rows[order]
+        self.parent = self._parents()
+
+    def _parents(self) -> Int64s:
+        """For each interval the nearest earlier one still open when it starts."""
+        parent = np.full(len(self.start), NONE, np.int64)
+        open_: list[int] = []
+        starts, ends = self.start.tolist(), self.end.tolist()
+        for i, begin in enumerate(starts):
+            while open_ and ends[open_[-1]] < begin:
+                open_.pop()
+            if open_:
+                parent[i] = open_[-1]
+            open_.append(i)
+        return parent
+
+    def innermost(self, moments: Int64s) -> Int64s:
+        """The row of the innermost interval around each moment, or NONE."""
+        at = self._find(moments)
+        return np.where(at == NONE, NONE, self.rows[at] if len(self.rows) else NONE)
+
+    def outermost(self, moments: Int64s) -> Int64s:
+        """The row of the outermost interval around each moment, or NONE."""
+        at = self._find(moments)
+        best = at.copy()
+        while (going := at != NONE).any():
+            at = np.where(going, self.parent[at], NONE)
+            holds = (at != NONE) & (self.end[at] >= moments)
+            best = np.where(holds, at, best)
+        return np.where(best == NONE, NONE, self.rows[best] if len(self.rows) else NONE)
+
+    def _find(self, moments: Int64s) -> Int64s:
+        at = np.searchsorted(self.start, moments, side="right") - 1
+        while (missed := (at != NONE) & (self.end[at] < moments if len(self.end) else False)).any():
+            at = np.where(missed, self.parent[at], at)
+        return at
+
+
+def thread_keys(*tables: pa.Table) -> list[Int64s]:
+    """Number the (process, thread) pairs of several tables alike; unknown ones count as one more thread."""
+    pairs = [
+        np.stack([pc.fill_null(t[n], NONE).to_numpy() for n in ("process", "thread")], axis=1) for t in tables
+    ]
+    _, keys = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
+    cuts = np.cumsum([len(p) for p in pairs])[:-1]
+    return [k.astype(np.int64) for k in np.split(keys.reshape(-1), cuts)]
+
+
+def enclosing(
+    table: pa.Table, keys: Int64s, moments: Int64s, at_keys: Int64s, *, outermost: bool = False
+) -> Int64s:
+    """Row of `table` (columns start, dur) around each moment on the same thread key, or NONE."""
+    found = np.full(len(moments), NONE, np.int64)
+    if not table.num_rows:
+        return found
+    start, dur = table["start"].to_numpy(), table["dur"].to_numpy()
+    for key in np.unique(at_keys):
+        mine = np.flatnonzero(keys == key)
+        if not len(mine):
+            continue
+        nest = Nest(start[mine], dur[mine], mine)
+        asked = at_keys == key
+        found[asked] = (nest.outermost if outermost else nest.innermost)(moments[asked])
+    return found

@@ -1,0 +1,177 @@
+"""Phase and step of each row, from the range that encloses its launch; and the tiles steps make.
+
+Never from the GPU-side annotation: it is cut short when ranges nest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traces.nesting import NONE, enclosing, thread_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from traces.schema import Step
+
+    Int64s = NDArray[np.int64]
+
+_OURS = re.compile(r"kernelgap\.(?P<phase>.+)#(?P<step>\d+)\Z")
+_PROFILER_STEP = re.compile(r"(?P<phase>ProfilerStep)\s*#\s*(?P<step>\d+)\Z")
+_NUMBERED = re.compile(r"(?P<phase>.*?\S)[\s_\-#:.]*?(?P<step>\d+)\Z")
+_NEVER = re.compile(r"## |nccl:|Optimizer\.|enumerate\(DataLoader\)|\[pytorch\|")
+MODULE_PREFIX: Final = "## module "
+_MAX_STEP: Final = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Per row: the name of its phase and its step number (None where no range encloses the launch)."""
+
+    phase: list[str | None]
+    step: list[int | None]
+
+
+def parse(name: str) -> tuple[str, int | None] | None:
+    """The phase a range names and its trailing number; None for ranges that never name a phase."""
+    if _NEVER.match(name):
+        return None
+    found = _OURS.match(name) or _PROFILER_STEP.match(name) or _NUMBERED.match(name)
+    if not found:
+        return name, None
+    step = int(found["step"])
+    return (found["phase"], step) if step <= _MAX_STEP else (name, None)
+
+
+def assign(rows: pa.Table, ranges: pa.Table) -> Phases:
+    """Give each row (columns launch_start, process, thread) the phase and step of its range.
+
+    Ours win over the outermost user range, that over ProfilerStep; the launching thread is asked first,
+    then ranges of any thread of the process (ours, the only user range open, ProfilerStep): backward
+    passes launch from another thread. A range without a number counts its occurrences.
+    """
+    names = ranges["name"].to_pylist()
+    parsed = [parse(n) for n in names]
+    labels = _numbered(parsed, ranges["start"].to_numpy())
+    chosen = _choose(rows, ranges, names, parsed)
+    return Phases(
+        [labels[i][0] if i != NONE else None for i in chosen],
+        [labels[i][1] if i != NONE else None for i in chosen],
+    )
+
+
+def modules(rows: pa.Table, ranges: pa.Table) -> list[str | None]:
+    """The dotted module path around each launch, from the `## module <path>` ranges our capture opens."""
+    is_module = pc.starts_with(ranges["name"], MODULE_PREFIX)
+    mine = ranges.filter(is_module)
+    moments, known = _moments(rows)
+    keys, at = thread_keys(mine, rows)
+    found = enclosing(mine, keys, moments, np.where(known, at, NONE))
+    paths = [n.removeprefix(MODULE_PREFIX) for n in mine["name"].to_pylist()]
+    return [paths[i] if i != NONE else None for i in found]
+
+
+def layer_of(module: str | None) -> int | None:
+    """The transformer layer in a dotted path: `model.layers.3.mlp` -> 3."""
+    found = re.search(r"(?:^|\.)(?:layers|h|blocks|block|decoder_layers)\.(\d+)(?:\.|$)", module or "")
+    number = int(found[1]) if found else None
+    return number if number is not None and number < 2**15 else None
+
+
+def _choose(
+    rows: pa.Table, ranges: pa.Table, names: list[str], parsed: list[tuple[str, int | None] | None]
+) -> Int64s:
+    ours = np.array([bool(_OURS.match(n)) for n in names], dtype=bool)
+    profiler = np.array([bool(_PROFILER_STEP.match(n)) for n in names], dtype=bool)
+    user = np.array([p is not None for p in parsed], dtype=bool) & ~ours & ~profiler
+    moments, known = _moments(rows)
+    chosen = np.full(rows.num_rows, NONE, np.int64)
+    for everywhere in (False, True):
+        for which in (ours, user, profiler):
+            open_ = known & (chosen == NONE)
+            index = np.flatnonzero(which)
+            if not len(index) or not open_.any():
+                continue
+            mine, asked = ranges.take(pa.array(index)), rows.filter(pa.array(open_))
+            keys, at = thread_keys(mine, asked)
+            if everywhere:
+                keys, at = _process_keys(mine, asked)
+            found = enclosing(mine, keys, moments[open_], at, outermost=True)
+            if everywhere and which is user:
+                found = _only_one_open(mine, keys, moments[open_], at, found)
+            chosen[np.flatnonzero(open_)[found != NONE]] = index[found[found != NONE]]
+    return chosen
+
+
+def _moments(rows: pa.Table) -> tuple[Int64s, NDArray[np.bool_]]:
+    known = pc.is_valid(rows["launch_start"]).to_numpy(zero_copy_only=False)
+    return pc.fill_null(rows["launch_start"], 0).to_numpy(), known
+
+
+def _process_keys(ranges: pa.Table, rows: pa.Table) -> tuple[Int64s, Int64s]:
+    theirs, asked = (pc.fill_null(t["process"], NONE).to_numpy() for t in (ranges, rows))
+    return theirs, asked
+
+
+def _only_one_open(mine: pa.Table, keys: Int64s, moments: Int64s, at: Int64s, found: Int64s) -> Int64s:
+    """Keep a range of another thread only where no second thread has one open at that moment."""
+    threads = pc.fill_null(mine["thread"], NONE).to_numpy()
+    rivals = np.zeros(len(moments), np.int64)
+    for thread in np.unique(threads):
+        here = np.flatnonzero(threads == thread)
+        rivals += enclosing(mine.take(pa.array(here)), keys[here], moments, at) != NONE
+    return np.where(rivals == 1, found, NONE)
+
+
+def _numbered(
+    parsed: Sequence[tuple[str, int | None] | None], start: Int64s
+) -> list[tuple[str | None, int | None]]:
+    """Ranges without a number get their occurrence: `decode`, `decode` -> 0, 1."""
+    seen: dict[str, int] = defaultdict(int)
+    out: list[tuple[str | None, int | None]] = [(None, None)] * len(parsed)
+    for i in np.argsort(start, kind="stable"):
+        if (found := parsed[i]) is None:
+            continue
+        phase, step = found
+        if step is None:
+            step = seen[phase]
+            seen[phase] += 1
+        out[i] = (phase, step)
+    return out
+
+
+def tiles(phase: pa.Array, step: pa.Array, start: Int64s, end: Int64s, good: NDArray[np.bool_]) -> list[Step]:
+    """The tile of each (phase, step): from its first kernel to the first kernel of the next one.
+
+    Only usable rows (`good`) count. The last of a series of consecutive numbers ends with its own last
+    kernel and is incomplete.
+    """
+    table = pa.table({"phase": phase, "step": step, "start": start, "end": end}).filter(pa.array(good))
+    table = table.filter(pc.and_(pc.is_valid(table["phase"]), pc.is_valid(table["step"])))
+    groups = table.group_by(["phase", "step"]).aggregate([("start", "min"), ("end", "max")])
+    found = sorted(groups.to_pylist(), key=lambda g: g["start_min"])
+    by_number = {(g["phase"], g["step"]): g for g in found}
+    steps: list[Step] = []
+    for g in found:
+        following = by_number.get((g["phase"], g["step"] + 1))
+        complete = following is not None and following["start_min"] > g["start_min"]
+        steps.append(
+            {
+                "phase": g["phase"],
+                "step": g["step"],
+                "start_ns": g["start_min"],
+                "end_ns": following["start_min"] if complete and following else g["end_max"],
+                "complete": complete,
+                "inferred": False,
+            }
+        )
+    return steps
