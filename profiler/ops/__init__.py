@@ -1,0 +1,104 @@
+"""The seam between variants: every computation of the model is one method of `Ops`.
+
+`cuda.py` answers with vendor libraries, `triton/variant.py` with Triton kernels. Inputs may be strided views
+(a slice of the fused QKV output, the last position of a prompt); the last dimension has stride 1.
+Sizes: B batch, T new positions, H query heads, Hkv KV heads, D head size, L keys.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from traces.errors import MissingToolError, UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+VARIANTS: Final = {
+    "cuda": "profiler.ops.cuda:CudaOps",
+    "triton": "profiler.ops.triton.variant:TritonOps",
+}
+
+
+class Ops(Protocol):
+    """What a decoder needs. Nothing here may wait for the device: a CUDA graph must be able to capture it."""
+
+    def embedding(self, tokens: Tensor, table: Tensor) -> Tensor:
+        """Rows of `table` [N, E] by `tokens` int64 [...]: [..., E]. Also looks up the RoPE table."""
+
+    def rms_norm(self, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        """x [..., E] * rsqrt(mean(x^2) + eps) * weight [E], mean in fp32 (arXiv 1910.07467)."""
+
+    def linear(self, x: Tensor, weight: Tensor) -> Tensor:
+        """x [..., K] by weight [N, K] transposed: [..., N], accumulated in fp32."""
+
+    def rope(self, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+        """Rotate q [B, H, T, D] and k [B, Hkv, T, D] by cos, sin [T, D/2].
+
+        Half-rotation layout: element i pairs with i + D/2 (arXiv 2104.09864, as laid out by GPT-NeoX).
+        """
+
+    def write_kv(self, k_cache: Tensor, v_cache: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> None:
+        """In place: caches [B, Hkv, L, D] at `positions` int64 [T] become k, v [B, Hkv, T, D]."""
+
+    def visible(self, positions: Tensor, length: int) -> Tensor | None:
+        """The mask [T, length] bool, true where key j <= positions[i], made once a step and shared by layers.
+
+        None if `attention` works from the positions alone.
+        """
+
+    def attention(
+        self, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, mask: Tensor | None, *, causal: bool
+    ) -> Tensor:
+        """softmax(q k^T / sqrt(D)) v: q [B, H, T, D], k and v [B, Hkv, L, D] -> [B, H, T, D].
+
+        Query i sits at positions[i] (int64 [T], on the device) and sees key j iff j <= positions[i].
+        `causal` (static): a prompt from position 0, so L == T, k and v are the fresh ones, mask is None.
+        Otherwise k and v are whole caches and `mask` is what `visible` gave.
+        """
+
+    def silu_mul(self, gate_up: Tensor) -> Tensor:
+        """silu(gate) * up of gate_up [..., 2F] = gate | up: [..., F] (SwiGLU, arXiv 2002.05202)."""
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + y, same shapes."""
+
+    def argmax(self, logits: Tensor) -> Tensor:
+        """Index int64 [B, 1] of the first largest of logits [B, 1, V]."""
+
+    def advance(self, token: Tensor, position: Tensor, chosen: Tensor) -> None:
+        """In place: token [B, 1] = chosen [B, 1]; position [1] += 1 (all int64)."""
+
+
+def load(variant: str, device: str | None = None) -> Ops:
+    """The operators of one variant for `device` ("cuda" or "cpu"; by default cuda where there is one).
+
+    On the CPU Triton kernels run in Triton's interpreter, which has to be chosen before a kernel is defined.
+    Raises UsageError for an unknown variant, MissingToolError where Triton is not installed.
+    """
+    check_variant(variant)
+    if _device(device) == "cpu":  # for any variant: once imported without it, Triton cannot change its mind
+        os.environ["TRITON_INTERPRET"] = "1"
+    module, name = VARIANTS[variant].split(":")
+    try:
+        return cast("Ops", getattr(import_module(module), name)())
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != "triton":
+            raise
+        raise MissingToolError(f"variant {variant!r} needs Triton: pip install 'kernelgap[gpu]'") from error
+
+
+def check_variant(variant: str) -> None:
+    """Raise UsageError, which lists the known ones, for an unknown variant."""
+    if variant not in VARIANTS:
+        raise UsageError(f"unknown variant {variant!r}: choose one of {', '.join(VARIANTS)}")
+
+
+def _device(device: str | None) -> str:
+    if device is not None:
+        return device.split(":")[0]
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
