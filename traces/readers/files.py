@@ -76,7 +76,7 @@ class Source:
                 break
             try:
                 out = self._inflater.decompress(data, max_length=size)
-            except (isal_zlib.IsalError, EOFError):
+            except (isal_zlib.IsalError, EOFError):  # type: ignore[misc]
                 self.damage, self._inflater = "damaged_gzip", None
                 break
             if out:

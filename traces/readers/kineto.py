@@ -15,15 +15,16 @@ import pyarrow.compute as pc
 
 from traces.errors import InputError
 from traces.readers.events import Args, Number, integer
+from traces.readers.files import Source
 from traces.readers.jsonstream import EventStream
 from traces.readers.timeline import GPU, HOST, OPS, RANGES, Timeline
 from traces.readers.times import INT64_MAX, INT64_MIN, nanoseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from traces.readers.events import Event
-    from traces.readers.files import Source
 
 # Modern names first, then those of 2021 and 2022; compared in lower case.
 KINDS: Final = {
@@ -47,6 +48,12 @@ _VERSION_KEYS: Final = (
     "cuda_runtime_version", "cuda_driver_version", "cupti_version", "hip_runtime_version",
     "hip_driver_version", "roctracer_version", "rocprofiler_version", "xpu_pti_version", "schemaVersion",
 )  # fmt: skip
+
+
+def read_file(path: Path) -> Timeline:
+    """Read one trace file; raises InputError as `read` and `Source` do."""
+    with Source(path) as source:
+        return read(source)
 
 
 def read(source: Source) -> Timeline:
