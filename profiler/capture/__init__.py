@@ -1,0 +1,1 @@
+"""Capture: run a model variant, time it, and record what its kernels did."""
