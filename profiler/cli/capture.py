@@ -1,0 +1,162 @@
+"""`capture`: run model variants under a profiler and write runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import uuid
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from profiler.cli import options
+from traces.errors import MissingToolError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from profiler.capture.run import CapturedTrace
+    from profiler.model.config import Config, Workload
+
+NAME = "capture"
+HELP = "run a model's variants under a profiler and write runs"
+
+CPU_PARAMETERS: Final = 100_000_000  # more than this is no use on a CPU, and Triton's interpreter crawls
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's flags."""
+    parser.add_argument("--model", help="llama3-8b or tiny (default: llama3-8b on a GPU, tiny on the CPU)")
+    parser.add_argument(
+        "--variant", type=options.columns, default=["cuda", "triton"], metavar="VARIANTS",
+        help="cuda, triton, comma-joined (default both; cuda,cuda is an A/A control)",
+    )  # fmt: skip
+    parser.add_argument("--mode", help="eager, compile or graph (default: graph on a GPU, eager on the CPU)")
+    parser.add_argument("--tool", default="torch", help="the profiler: torch (default)")
+    parser.add_argument("--batch", type=options.positive, help="sequences (default: the model's workload)")
+    parser.add_argument("--prompt", type=options.positive, help="prompt tokens of each sequence")
+    parser.add_argument("--new-tokens", type=options.positive, help="tokens to generate")
+    parser.add_argument("--dtype", help="float16, bfloat16 or float32")
+    parser.add_argument("--device", default="auto", help="auto, cuda or cpu (default auto)")
+    parser.add_argument("--steps", type=options.positive, help="decode steps to profile (default 8 on a GPU)")
+    parser.add_argument("--seed", type=int, default=0, help="of the random weights and prompt (default 0)")
+    parser.add_argument(
+        "--keep-traces", action="store_true", help="keep the raw traces (.json.gz) beside the runs"
+    )
+    options.add_output(
+        parser, "a folder, or a .parquet file (one variant); default: $KERNELGAP_STORE or ./runs"
+    )
+    options.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Capture every variant in turn, then print where the time went."""
+    _check(arguments)
+    config, workload, device = _plan(arguments)
+    from profiler.capture.run import capture_variant
+
+    written = []
+    with tempfile.TemporaryDirectory(prefix="kernelgap-") as scratch:
+        for number, variant in enumerate(arguments.variant):
+            folder = Path(scratch) / str(number)
+            folder.mkdir()
+            captured = capture_variant(
+                config, variant, arguments.mode, workload, device, folder=folder, steps=arguments.steps,
+                seed=arguments.seed, progress=_speaker(f"{config.name} {variant}"),
+            )  # fmt: skip
+            written.append(_keep(captured, arguments))
+            _speaker(f"{config.name} {variant}")(f"wrote {written[-1]}")
+    _report(written, as_json=arguments.json)
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Everything that can be refused before torch is loaded."""
+    from traces import store
+
+    if arguments.tool != "torch":
+        raise UsageError(f"--tool {arguments.tool}: unknown; this version captures with torch")
+    output: Path | None = arguments.output
+    if output and output.suffix == ".parquet" and not output.is_dir():
+        if len(arguments.variant) > 1:
+            raise UsageError(
+                f"-o {output}: one file cannot hold {len(arguments.variant)} runs; name a folder"
+            )
+        if not arguments.force:
+            store.refuse_existing(output)
+    if not arguments.variant:
+        raise UsageError("--variant: name at least one of cuda, triton")
+    if find_spec("torch") is None:
+        raise MissingToolError("capture needs PyTorch: pip install 'kernelgap[gpu]' (showing runs does not)")
+
+
+def _plan(arguments: argparse.Namespace) -> tuple[Config, Workload, str]:
+    """The model, its workload and the device. Raises UsageError or MissingToolError."""
+    from dataclasses import replace
+
+    from profiler.capture.facts import choose_device
+    from profiler.model.config import WORKLOADS, preset
+    from profiler.ops import check_variant
+
+    for variant in arguments.variant:
+        check_variant(variant)
+    config = preset(arguments.model) if arguments.model else None
+    device = choose_device(None if arguments.device == "auto" else arguments.device)
+    config = config or preset("llama3-8b" if device == "cuda" else "tiny")
+    if device == "cpu" and config.parameters > CPU_PARAMETERS:
+        raise MissingToolError(
+            f"{config.name} needs a CUDA GPU and none is used here; --model tiny runs on the CPU"
+        )
+    asked = {n: getattr(arguments, n) for n in ("batch", "prompt", "new_tokens", "dtype")}
+    return (
+        config,
+        replace(WORKLOADS[config.name], **{n: v for n, v in asked.items() if v is not None}),
+        device,
+    )
+
+
+def _keep(captured: CapturedTrace, arguments: argparse.Namespace) -> Path:
+    """Ingest a capture and put the run, and its launch log, where they belong."""
+    from profiler.capture import health
+    from traces import ingest, store
+
+    made = ingest.ingest(captured.trace, captured.launches)
+    made.meta["run_id"] = uuid.uuid4().hex[:8]
+    made.meta["health"] |= health.kernels_seen(made, captured.expected)
+    target = arguments.output or store.default_store()
+    single = target.suffix == ".parquet" and not target.is_dir()
+    path = store.write(made, target if single else target / store.file_name(made.meta), force=arguments.force)
+    if captured.launches:
+        store.copy(captured.launches, path.with_suffix(".launches.jsonl"))
+    if arguments.keep_traces:
+        store.copy(captured.trace, path.with_suffix(".trace.json.gz"), compress=True)
+    return path
+
+
+def _report(written: list[Path], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"schema_version": 1, "runs": [str(p) for p in written]}))
+        return
+    from profiler.cli.render import print_breakdown, print_comparison
+    from traces import store
+    from traces.analysis.breakdown import breakdown
+    from traces.analysis.compare import compare
+
+    runs = [store.read(p) for p in written]
+    for made in runs:
+        print_breakdown(breakdown(made, ["group", "category"], "decode"), top=12)
+        print()
+    if len(runs) == 2:
+        print_comparison(compare(runs[0], runs[1], by=["category"]), top=12)
+        print()
+    for path in written:
+        print(path)
+    print("open the dashboard: streamlit run dashboard/app.py")
+
+
+def _speaker(label: str) -> Any:
+    def say(text: str) -> None:
+        print(f"[{label}] {text}", file=sys.stderr, flush=True)
+
+    return say
