@@ -135,9 +135,13 @@ def close_windows(table: pa.Table, windows: Sequence[tuple[int, int]]) -> tuple[
     totals = []
     for rank, device, rows in devices(table):
         mine = rows[good[rows]]
+        mine = mine[np.argsort(start[mine], kind="stable")]
+        begin, reach = start[mine], np.maximum.accumulate(end[mine])
         span = busy = tail = 0
         for first, last in windows:
-            inside = mine[(start[mine] < last) & (end[mine] > first)]
+            # Rows before `reach` passes `first`, and rows that start at `last` or later, lie outside.
+            near = mine[np.searchsorted(reach, first, "right") : np.searchsorted(begin, last, "left")]
+            inside = near[end[near] > first]
             part = split(np.maximum(start[inside], first), np.minimum(end[inside], last), (first, last))
             exclusive[inside] += part.exclusive
             span, busy, tail = span + last - first, busy + part.busy, tail + part.tail

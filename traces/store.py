@@ -15,8 +15,9 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -140,16 +141,23 @@ def _umask() -> int:
     return mask
 
 
-def read(path: Path, columns: list[str] | None = None) -> Run:
+def read(path: Path) -> Run:
     """Read a run. Raises InputError when it is missing, a folder, damaged, foreign or too new."""
     meta = read_metadata(path)
     try:
-        table = pq.read_table(path, columns=columns, memory_map=False, page_checksum_verification=True)
-    except (OSError, pa.ArrowException) as error:
+        stored = pq.read_table(path, memory_map=False, page_checksum_verification=True)
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(
             f"{path}: damaged Parquet ({_first_line(error)}); copy or ingest it again"
         ) from error
-    return Run(table.replace_schema_metadata(None), meta, path)
+    try:
+        table = stored.select(SCHEMA.names).replace_schema_metadata(None).cast(SCHEMA)
+        table.validate(full=True)
+    except (ValueError, pa.ArrowException) as error:
+        raise InputError(f"{path}: its columns are not those of a run; ingest the trace again") from error
+    if any(table[name].null_count for name in ("start_ns", "used_ns")):
+        raise InputError(f"{path}: rows without a time; ingest the trace again")
+    return Run(table, meta, path)
 
 
 def read_metadata(path: Path) -> Metadata:
@@ -183,10 +191,16 @@ def _checked(path: Path, schema: pa.Schema) -> Metadata:
         raise InputError(
             f"{path}: written by a newer kernelgap (schema {version}, we read {SCHEMA_VERSION}); upgrade"
         )
+    try:
+        known = msgspec.convert(meta, Metadata)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}: its metadata is incomplete ({error}); ingest the trace again") from error
+    if any(step["end_ns"] < step["start_ns"] for step in known["steps"]):
+        raise InputError(f"{path}: a step ends before it starts; ingest the trace again")
     missing = [n for n in SCHEMA.names if n not in schema.names]
     if missing:
         raise InputError(f"{path}: columns missing ({', '.join(missing[:5])}); ingest the trace again")
-    return cast("Metadata", meta)
+    return known
 
 
 def find(folders: Iterable[Path]) -> list[Path]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from traces import ledger
 from traces.analysis.breakdown import checked, steps_of
 from traces.errors import UsageError
-from traces.schema import SCHEMA_VERSION
+from traces.schema import SCHEMA_VERSION, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -179,13 +179,10 @@ def _rows(a: Side, b: Side, keys: tuple[str, ...]) -> list[dict[str, Any]]:
 def _differences(a: Side, b: Side, phase: str | None) -> list[str]:
     """In plain words, what stands in the way of a fair comparison."""
     out = []
-    for name in ("model", "workload"):
-        x, y = a.run.meta.get(name), b.run.meta.get(name)
+    for name, x in _facts(a.run).items():
+        y = _facts(b.run)[name]
         if x != y:
-            out.append(f"{name} differs: {x or 'unknown'} against {y or 'unknown'}")
-    x, y = (s.run.meta["device"].get("name") for s in (a, b))
-    if x != y:
-        out.append(f"device differs: {x or 'unknown'} against {y or 'unknown'}")
+            out.append(f"{name} differs: {_known(x)} against {_known(y)}")
     if a.devices != b.devices:
         out.append(f"number of devices differs: {a.devices} against {b.devices}")
     if phase is None:
@@ -194,6 +191,17 @@ def _differences(a: Side, b: Side, phase: str | None) -> list[str]:
     out += [f"phase {p} is only in A" for p in sorted(phases[0] - phases[1])]
     out += [f"phase {p} is only in B" for p in sorted(phases[1] - phases[0])]
     return out
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    """What two runs should have in common."""
+    work: dict[str, Any] = dict(run.meta["workload"] or {})
+    workload = {name.replace("_", " "): work.get(name) for name in Workload.__annotations__}
+    return {"model": run.meta["model"], **workload, "device": run.meta["device"].get("name")}
+
+
+def _known(value: object) -> object:
+    return "unknown" if value is None else value
 
 
 def _identity(run: Run) -> dict[str, Any]:

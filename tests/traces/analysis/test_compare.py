@@ -80,12 +80,14 @@ def test_rows_of_no_phase_inside_the_tiles_show_as_null() -> None:
 
 
 def test_what_is_not_comparable_is_said() -> None:
-    a = decode(50, 10, model="x", device={"name": "H100"})
-    b = run([{"start_ns": 0, "dur_ns": 9}], model="y", device={"name": "H200"})
+    work = {"batch": 2, "prompt": 512, "new_tokens": 256, "dtype": "float16"}
+    a = decode(50, 10, model="x", workload=work, device={"name": "H100"})
+    b = run([{"start_ns": 0, "dur_ns": 9}], model="y", workload=work | {"batch": 1}, device={"name": "H200"})
     got = compare(a, b)
     assert got.phase is None
     assert got.not_comparable == [
         "model differs: x against y",
+        "batch differs: 2 against 1",
         "device differs: H100 against H200",
         "no phase is in both runs: the whole runs are compared, not steps",
         "phase decode is only in A",

@@ -1,0 +1,99 @@
+"""The rows of a comparison, named for people, with the layers folded together and idle as a row."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from dashboard.format import plain
+from traces.attribution.taxonomy import GROUP_OF
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traces.analysis.compare import Comparison
+
+_LAYER: Final = re.compile(r"(?<=\.)\d+(?=\.|$)")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One part of a step in A and in B, ns per step. Rows and idle add up to the total exactly."""
+
+    name: str
+    group: str
+    a: int
+    b: int
+    status: str
+
+    @property
+    def delta(self) -> int:
+        """How much longer it takes in B."""
+        return self.b - self.a
+
+
+def rows_of(result: Comparison) -> list[Row]:
+    """The comparison's rows, largest change first, and idle last; `layers.7.mlp` counts as `layers.*.mlp`."""
+    times: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    sides: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for row in result.rows:
+        key = _name(row["key"]), _group(row["key"])
+        times[key][0] += row["a"]
+        times[key][1] += row["b"]
+        sides[key].add(row["status"])
+    rows = [Row(*key, a, b, _status(sides[key])) for key, (a, b) in times.items()]
+    rows.sort(key=lambda r: (-abs(r.delta), -max(r.a, r.b), r.name))
+    return [*rows, Row("idle", "idle", result.idle["a"], result.idle["b"], "matched")]
+
+
+def largest(rows: Sequence[Row], most: int) -> list[Row]:
+    """At most `most` rows, idle among them: the smallest changes are added up in one row."""
+    if len(rows) <= most:
+        return list(rows)
+    *parts, idle = rows
+    kept, rest = parts[: most - 2], parts[most - 2 :]
+    folded = Row(f"{len(rest)} more", "other", sum(r.a for r in rest), sum(r.b for r in rest), "matched")
+    return [*kept, folded, idle]
+
+
+def table(rows: Sequence[Row], total: dict[str, int]) -> pa.Table:
+    """Rows, idle and total for the page: times in ms per step, shares of the step's wall time in percent."""
+    lines = [*rows, Row("total", "", total["a"], total["b"], "")]
+    share = {
+        side: [100 * getattr(r, side) / total[side] if total[side] else None for r in lines] for side in "ab"
+    }
+    out = pa.table(
+        {
+            "part": pa.array([plain(r.name, 2000) for r in lines], pa.string()),
+            "group": pa.array([plain(r.group) for r in lines], pa.string()),
+            "A ms": pa.array([r.a / 1e6 for r in lines], pa.float64()),
+            "B ms": pa.array([r.b / 1e6 for r in lines], pa.float64()),
+            "B − A ms": pa.array([r.delta / 1e6 for r in lines], pa.float64()),
+            "A %": pa.array(share["a"], pa.float64()),
+            "B %": pa.array(share["b"], pa.float64()),
+            "in": pa.array([_WHERE.get(r.status, "") for r in lines], pa.string()),
+        }
+    )
+    return out if any(r.group not in ("", "idle") for r in rows) else out.drop_columns("group")
+
+
+_WHERE: Final = {"matched": "A and B", "only_a": "A only", "only_b": "B only"}
+
+
+def _name(key: dict[str, object]) -> str:
+    parts = [_LAYER.sub("*", str(v)) if k == "module" else str(v) for k, v in key.items() if v is not None]
+    return " · ".join(parts) or "(none)"
+
+
+def _group(key: dict[str, object]) -> str:
+    if "group" in key:
+        return str(key["group"] or "other")
+    return GROUP_OF.get(str(key.get("category")), "other" if "category" in key else "")
+
+
+def _status(found: set[str]) -> str:
+    return found.pop() if len(found) == 1 else "matched"

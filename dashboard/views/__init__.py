@@ -1,0 +1,1 @@
+"""One view per file; each has `show(pair)`, which draws it."""

@@ -1,0 +1,96 @@
+"""Gap waterfall: which parts make B's step longer or shorter than A's, adding up exactly."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from dashboard import charts
+from dashboard.format import duration, label, markdown, plain, signed
+from dashboard.rows import largest, rows_of, table
+from dashboard.summary import noise, verdict
+from dashboard.views.breakdown import NUMBERS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dashboard.pair import Pair
+    from dashboard.rows import Row
+
+CHOICES: Final = {
+    "module": ("module", "category"), "category": ("category",), "group": ("group",), "backend": ("backend",),
+    "op": ("op",), "kernel name": ("name",),
+}  # fmt: skip
+BARS: Final = 14
+
+
+def show(pair: Pair) -> None:
+    """Draw the view."""
+    options = [c for c in CHOICES if c != "module" or pair.has_modules]
+    chosen = st.segmented_control(
+        "Split by", options, default="category", required=True, key="by", bind="query-params",
+        help="Modules of all layers are added up; kernel names differ between builds, so few match.",
+    )  # fmt: skip
+    by = CHOICES[chosen or "category"]
+    result = pair.comparison(*by)
+    rows = rows_of(result)
+    says = verdict(result, [(plain(r.name, 48), r.delta) for r in rows])
+    st.markdown(f"#### {markdown(says, 600)}")
+    st.caption(markdown(noise(result), 400))
+    shown = largest(rows, BARS)
+    charts.draw(bridge(shown, result.total), "waterfall", f"Waterfall from A to B. {plain(says, 600)}")
+    rest = result.total["delta"] - sum(r.delta for r in rows)
+    st.caption(
+        f"A {duration(result.total['a'])} and all parts {signed(sum(r.delta for r in rows))} give "
+        f"B {duration(result.total['b'])}; {rest} ns are left over. "
+        f"{result.aligned_share * 100:.1f} % of the kernel time is in parts that both runs have."
+    )
+    st.dataframe(
+        table(rows, result.total), hide_index=True, column_config=NUMBERS, lazy=len(rows) > 1000,
+        alt="Every part of the difference, ms per step",
+    )  # fmt: skip
+    pair.cli("compare", *by)
+
+
+def bridge(rows: Sequence[Row], total: dict[str, int]) -> go.Figure:
+    """A, a step up (▲ slower) or down (▼ faster) per row, then B; ms per step."""
+    levels = [total["a"], *accumulate((r.delta for r in rows), initial=total["a"])][1:]
+    names = ["A", *(label(plain(r.name, 28), 200) for r in rows), "B"]
+    figure = go.Figure()
+    figure.add_bar(
+        name="total", x=[0, len(rows) + 1], y=[total["a"] / 1e6, total["b"] / 1e6], marker_color=charts.TOTAL,
+        text=[duration(total["a"]), duration(total["b"])], hovertemplate="%{text}<extra></extra>",
+    )  # fmt: skip
+    for name, colour, mark, sign in (
+        ("▲ slower in B", charts.SLOWER, "▲", 1), ("▼ faster in B", charts.FASTER, "▼", -1)
+    ):  # fmt: skip
+        mine = [(i, r) for i, r in enumerate(rows) if r.delta * sign > 0]
+        figure.add_bar(
+            name=name, x=[i + 1 for i, _ in mine], y=[r.delta / 1e6 for _, r in mine],
+            base=[levels[i] / 1e6 for i, _ in mine], marker_color=colour,
+            text=[f"{mark} {signed(r.delta)}" for _, r in mine],
+            customdata=[[label(r.name), duration(r.a), duration(r.b)] for _, r in mine],
+            hovertemplate="%{customdata[0]}<br>A %{customdata[1]}, B %{customdata[2]}<extra>%{text}</extra>",
+        )  # fmt: skip
+    axis = _range([*levels, total["a"], total["b"]])
+    unit = "ms per step, not from zero" if axis[0] > 0 else "ms per step"
+    figure.update_traces(
+        textposition="outside", textfont_size=12, constraintext="none", cliponaxis=False, width=0.7
+    )
+    figure.update_layout(height=460, barmode="overlay")
+    figure.update_xaxes(
+        tickvals=list(range(len(names))), ticktext=names, range=[-0.6, len(names) - 0.4], showgrid=False
+    )
+    figure.update_yaxes(range=axis, zeroline=False, title_text=unit)
+    return figure
+
+
+def _range(levels: Sequence[int]) -> list[float]:
+    """An axis from zero, unless the steps would be too small to see: then it is cut below them."""
+    low, high = min(levels) / 1e6, max(levels) / 1e6
+    room = (high - low) * 0.25 or high * 0.1 or 1
+    start = 0.0 if high - low > 0.25 * high else low - 2 * room
+    return [min(start, low - room if low < 0 else start), high + room]

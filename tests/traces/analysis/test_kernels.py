@@ -1,0 +1,66 @@
+"""Statistics per kernel name against hand-made rows and against the breakdown."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.traces.builders import run, step
+from traces.analysis import kernels
+from traces.analysis.breakdown import breakdown
+from traces.errors import UsageError
+
+ROWS = [
+    {"start_ns": 0, "dur_ns": 10, "name": "mm", "phase": "decode", "step": 0},
+    {"start_ns": 10, "dur_ns": 30, "name": "mm", "phase": "decode", "step": 0},
+    {"start_ns": 50, "dur_ns": 20, "name": "norm", "group": "small_op", "phase": "decode", "step": 1},
+    {"start_ns": 70, "dur_ns": 5, "name": "copy", "group": "memory", "category": "memcpy"},
+]  # fmt: skip
+STEPS = [step("decode", 0, 0, 50), step("decode", 1, 50, 100)]
+
+
+def test_statistics_of_a_phase() -> None:
+    rows = kernels.by_name(run(ROWS, steps=STEPS), "decode").to_pylist()
+    assert [r["name"] for r in rows] == ["mm", "norm", None]
+    mm = rows[0]
+    assert (mm["count"], mm["total_ns"], mm["mean_ns"], mm["per_step"]) == (2, 40, 20.0, 1.0)
+    assert (mm["p50_ns"], mm["p99_ns"], mm["share"]) == (10, 30, 0.4)
+
+
+def test_time_of_other_phases_is_a_row_of_its_own_without_quantiles() -> None:
+    other = kernels.by_name(run(ROWS, steps=STEPS), "decode").to_pylist()[-1]
+    assert (other["name"], other["exclusive_ns"], other["p50_ns"], other["p99_ns"]) == (None, 5, None, None)
+
+
+def test_the_rows_are_those_of_the_breakdown() -> None:
+    made = run(ROWS, steps=STEPS)
+    for phase in (None, "decode"):
+        expected = [r["exclusive_ns"] for r in breakdown(made, kernels.KEYS, phase).rows]
+        assert kernels.by_name(made, phase)["exclusive_ns"].to_pylist() == expected
+
+
+def test_the_whole_run_has_no_count_per_step() -> None:
+    table = kernels.by_name(run(ROWS, steps=STEPS))
+    assert table.schema == kernels.SCHEMA
+    assert set(table["per_step"].to_pylist()) == {None}
+
+
+def test_an_unknown_phase_is_refused() -> None:
+    with pytest.raises(UsageError, match="prefill"):
+        kernels.by_name(run(ROWS, steps=STEPS), "prefill")
+
+
+def test_search_wants_every_word_whatever_the_case() -> None:
+    names = ("ampere_GEMM.*tn", "gemm_nn")
+    table = kernels.by_name(run([{"start_ns": 0, "dur_ns": 1, "name": n} for n in names]))
+    assert kernels.search(table, "gemm TN")["name"].to_pylist() == ["ampere_GEMM.*tn"]
+    assert kernels.search(table, ".*")["name"].to_pylist() == ["ampere_GEMM.*tn"]
+    assert kernels.search(table, "").num_rows == 2
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1, max_size=60), st.sampled_from([0.5, 0.99, 1.0]))
+def test_nearest_rank_is_numpys_inverted_cdf(values: list[int], share: float) -> None:
+    ordered = np.sort(np.asarray(values, np.int64))
+    assert kernels.nearest_rank(ordered, share) == np.quantile(ordered, share, method="inverted_cdf")
