@@ -117,7 +117,8 @@ def attention_decode_kernel(
     part = (tl.program_id(0) * GROUP + g) * SPLITS + split
     tl.store(m_ptr + part, m, mask=inside)
     tl.store(norm_ptr + part, norm, mask=inside)
-    tl.store(acc_ptr + part[:, None] * D + d[None, :], acc, mask=inside[:, None] & (begin < stop))
+    written = tl.where(inside, begin, stop) < stop
+    tl.store(acc_ptr + part[:, None] * D + d[None, :], acc, mask=written[:, None])
 
 
 @jit
