@@ -44,7 +44,9 @@ def test_importing_traces_is_light() -> None:
         "print({'torch', 'triton', 'streamlit', 'plotly', 'pandas'} & set(sys.modules))"
     )
     begin = time.monotonic()
-    found = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert found.stdout.strip() == "set()"
     assert time.monotonic() - begin < 30  # a hang, not a benchmark
 

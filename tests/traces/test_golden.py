@@ -1,4 +1,4 @@
-"""A real capture, small: three decode steps of `tiny` on an H200, Triton in one CUDA graph (`tests/cases`)."""
+"""A real capture, small: decode steps of `tiny`, Triton in one CUDA graph on an H200 (`tests/cases`)."""
 
 from __future__ import annotations
 
