@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from traces.columns import decode
+
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
 DAY_NS: Final = 86_400_000_000_000
-DISQUALIFYING: Final = ("negative_start", "reversed", "too_long", "zero_time")
+DISQUALIFYING: Final = frozenset({"negative_start", "reversed", "too_long", "zero_time"})
 CLIPPED: Final = "overlap_clipped"
 
 
@@ -47,10 +50,11 @@ def clip(
     return used, cut
 
 
-def join(reasons: dict[str, NDArray[np.bool_]], rows: int) -> list[str | None]:
-    """One sorted, comma-joined string of reasons per row; None where there is no doubt."""
-    out: list[str | None] = [None] * rows
-    for reason in sorted(reasons):
-        for i in np.flatnonzero(reasons[reason]):
-            out[i] = reason if out[i] is None else f"{out[i]},{reason}"
-    return out
+def join(reasons: dict[str, NDArray[np.bool_]], rows: int) -> pa.DictionaryArray:
+    """One sorted, comma-joined text of reasons per row; null where there is no doubt."""
+    names = sorted(reasons)
+    bits = np.zeros(rows, np.int32)
+    for i, name in enumerate(names):
+        bits |= reasons[name].astype(np.int32) << i
+    texts = [",".join(n for i, n in enumerate(names) if which >> i & 1) for which in range(1 << len(names))]
+    return decode(bits, [text or None for text in texts])

@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traces.flags import DISQUALIFYING
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -96,9 +98,9 @@ def devices(table: pa.Table) -> Iterator[tuple[int | None, int | None, Int64s]]:
 
 def usable(table: pa.Table) -> NDArray[np.bool_]:
     """True for rows that take part in the ledger: a known used time and no disqualifying flag."""
-    from traces.flags import DISQUALIFYING
-
-    flagged = pc.fill_null(pc.match_substring_regex(table["flag"], "|".join(DISQUALIFYING)), False)
+    texts = pc.unique(table["flag"]).drop_null().to_pylist()
+    bad = [t for t in texts if not DISQUALIFYING.isdisjoint(t.split(","))]
+    flagged = pc.is_in(table["flag"], pa.array(bad, pa.string()))
     good = pc.and_(pc.is_valid(table["start_ns"]), pc.and_(pc.is_valid(table["used_ns"]), pc.invert(flagged)))
     return np.asarray(good.to_numpy(zero_copy_only=False), dtype=bool)
 

@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traces.columns import decode, matching
 from traces.nesting import NONE, enclosing, thread_keys
+from traces.schema import LINKS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,9 +49,10 @@ def link(timeline: Timeline) -> pa.Table:
     gpu = gpu.set_column(gpu.schema.get_field_index("process"), "process", process)
     for name, values in columns.items():
         gpu = gpu.append_column(name, values)
-    replayed = pc.fill_null(pc.match_substring(gpu["launch_api"], "GraphLaunch", ignore_case=True), False)
-    kind = np.where(replayed.to_numpy(), "graph", np.where(known, "launch", "orphan"))
-    gpu = gpu.append_column("link", pa.array(kind, pa.string()))
+    replayed = matching(gpu["launch_api"], "GraphLaunch").to_numpy(zero_copy_only=False)
+    code = {kind: i for i, kind in enumerate(LINKS)}
+    links = np.where(replayed, code["graph"], np.where(known, code["launch"], code["orphan"]))
+    gpu = gpu.append_column("link", decode(links, LINKS))
     op = _ops(gpu, timeline.ops, known)
     chosen = pa.array(op, mask=op == NONE)
     return gpu.append_column("op", timeline.ops["name"].take(chosen)).append_column("op_row", chosen)
@@ -57,12 +60,11 @@ def link(timeline: Timeline) -> pa.Table:
 
 def _launches(gpu: pa.Table, host: pa.Table) -> Int64s:
     """Row of `host` that launched each GPU row, or NONE. Correlation 0 is no correlation."""
-    theirs = pc.fill_null(host["correlation"], 0).to_numpy()
+    theirs, wanted = _join_ids(host, gpu)
     start = host["start"].to_numpy()
     order = np.lexsort((start, theirs))
     order = order[theirs[order] != 0]
     ids = theirs[order]
-    wanted = pc.fill_null(gpu["correlation"], 0).to_numpy()
     first, after = (np.searchsorted(ids, wanted, side=s) for s in ("left", "right"))
     found = np.full(len(wanted), NONE, np.int64)
     hit = (after > first) & (wanted != 0)
@@ -74,6 +76,21 @@ def _launches(gpu: pa.Table, host: pa.Table) -> Int64s:
         earlier = candidates[start[candidates] <= begins[row] + BLEED_NS]
         found[row] = earlier[-1] if len(earlier) else candidates[0]
     return found
+
+
+def _join_ids(host: pa.Table, gpu: pa.Table) -> tuple[Int64s, Int64s]:
+    """Ids that are equal where host call and GPU row belong together; 0 is no id.
+
+    Correlation ids of several processes collide, so a process counts too where the tool recorded it.
+    """
+    theirs, wanted = (pc.fill_null(t["correlation"], 0).to_numpy() for t in (host, gpu))
+    if gpu["process"].null_count:
+        return theirs, wanted
+    process = np.concatenate([pc.fill_null(t["process"], NONE).to_numpy() for t in (host, gpu)])
+    both = np.concatenate([theirs, wanted])
+    (values, numbers), (_, processes) = (np.unique(x, return_inverse=True) for x in (both, process))
+    ids = np.where(both == 0, 0, 1 + processes.reshape(-1) * len(values) + numbers.reshape(-1))
+    return ids[: len(theirs)], ids[len(theirs) :]
 
 
 def _ops(gpu: pa.Table, ops: pa.Table, known: NDArray[np.bool_]) -> Int64s:

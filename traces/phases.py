@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traces.columns import decode, encode
 from traces.nesting import NONE, enclosing, thread_keys
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ _MAX_STEP: Final = 2**31 - 1
 
 @dataclass(frozen=True)
 class Phases:
-    """Per row: the name of its phase and its step number (None where no range encloses the launch)."""
+    """Per row: its phase (text) and step number (int32), null where no range encloses the launch."""
 
-    phase: list[str | None]
-    step: list[int | None]
+    phase: pa.DictionaryArray
+    step: pa.Array
 
 
 def parse(name: str) -> tuple[str, int | None] | None:
@@ -63,21 +64,28 @@ def assign(rows: pa.Table, ranges: pa.Table) -> Phases:
     parsed = [parse(n) for n in names]
     labels = _numbered(parsed, ranges["start"].to_numpy())
     chosen = _choose(rows, ranges, names, parsed)
+    steps = pa.array([step for _, step in labels], pa.int32())
     return Phases(
-        [labels[i][0] if i != NONE else None for i in chosen],
-        [labels[i][1] if i != NONE else None for i in chosen],
+        decode(chosen, [phase for phase, _ in labels]),
+        steps.take(pa.array(chosen, mask=chosen == NONE)),
     )
 
 
-def modules(rows: pa.Table, ranges: pa.Table) -> list[str | None]:
+def modules(rows: pa.Table, ranges: pa.Table) -> pa.DictionaryArray:
     """The dotted module path around each launch, from the `## module <path>` ranges our capture opens."""
-    is_module = pc.starts_with(ranges["name"], MODULE_PREFIX)
-    mine = ranges.filter(is_module)
+    codes, names = encode(ranges["name"])
+    mine = ranges.filter(pa.array(np.array([n.startswith(MODULE_PREFIX) for n in [*names, ""]])[codes]))
     moments, known = _moments(rows)
     keys, at = thread_keys(mine, rows)
     found = enclosing(mine, keys, moments, np.where(known, at, NONE))
-    paths = [n.removeprefix(MODULE_PREFIX) for n in mine["name"].to_pylist()]
-    return [paths[i] if i != NONE else None for i in found]
+    return decode(found, [n.removeprefix(MODULE_PREFIX) for n in mine["name"].to_pylist()])
+
+
+def layers(modules: pa.DictionaryArray) -> pa.Array:
+    """The transformer layer (int16) of each dotted module path; null where the path names none."""
+    codes, paths = encode(modules)
+    known = pa.array([layer_of(p) for p in paths], pa.int16())
+    return known.take(pa.array(codes, mask=codes == NONE))
 
 
 def layer_of(module: str | None) -> int | None:

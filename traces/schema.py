@@ -10,6 +10,8 @@ from typing import Any, Final, TypedDict
 
 import pyarrow as pa
 
+from traces.columns import TEXT
+
 SCHEMA_VERSION: Final = 1
 METADATA_KEY: Final = "kernel_timeline"
 
@@ -74,6 +76,8 @@ _TYPES: Final[dict[str, pa.DataType]] = {
 
 SCHEMA: Final = pa.schema(list(_TYPES.items()))
 COLUMNS: Final = tuple(SCHEMA.names)
+# In memory, while a run is made: millions of rows share a few hundred texts.
+COMPACT: Final = pa.schema([(f.name, TEXT if f.type == pa.string() else f.type) for f in SCHEMA])
 
 
 class Step(TypedDict):
@@ -124,5 +128,5 @@ class Metadata(TypedDict):
 
 
 def empty_columns(rows: int) -> dict[str, pa.Array]:
-    """Every column of the schema, all null, `rows` long."""
-    return {name: pa.nulls(rows, kind) for name, kind in _TYPES.items()}
+    """Every column of `COMPACT`, all null, `rows` long."""
+    return {field.name: pa.nulls(rows, field.type) for field in COMPACT}

@@ -80,21 +80,10 @@ def write(run: Run, path: Path, *, force: bool = False) -> Path:
     """
     if not force or path.is_dir():
         refuse_existing(path)
-    table = run.table.select(SCHEMA.names).cast(SCHEMA)
-    table = table.replace_schema_metadata({METADATA_KEY: json.dumps(run.meta, ensure_ascii=True)})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _atomic(path) as temporary:
-            pq.write_table(
-                table,
-                temporary,
-                compression="zstd",
-                row_group_size=ROW_GROUP,
-                use_dictionary=[n for n in SCHEMA.names if n not in _DELTA],
-                column_encoding=dict.fromkeys(_DELTA, "DELTA_BINARY_PACKED"),
-                sorting_columns=[pq.SortingColumn(SCHEMA.get_field_index("start_ns"))],
-                write_page_checksum=True,
-            )
+            _write_groups(run, temporary)
     except OSError as error:
         raise OutputError(f"{path}: cannot write ({error.strerror or error}); nothing was changed") from error
     return path
@@ -106,6 +95,24 @@ def refuse_existing(path: Path) -> None:
         raise OutputError(f"{path}: is a folder; name a file ending in .parquet")
     if path.exists():
         raise OutputError(f"{path}: exists already; pass --force to overwrite it")
+
+
+def _write_groups(run: Run, path: Path) -> None:
+    """Text is plain on disk; turning it so one row group at a time keeps memory small."""
+    metadata = {METADATA_KEY: json.dumps(run.meta, ensure_ascii=True)}
+    table = run.table.select(SCHEMA.names)
+    with pq.ParquetWriter(
+        path,
+        SCHEMA.with_metadata(metadata),
+        compression="zstd",
+        use_dictionary=[n for n in SCHEMA.names if n not in _DELTA],
+        column_encoding=dict.fromkeys(_DELTA, "DELTA_BINARY_PACKED"),
+        sorting_columns=[pq.SortingColumn(SCHEMA.get_field_index("start_ns"))],
+        write_page_checksum=True,
+    ) as writer:
+        for first in range(0, max(table.num_rows, 1), ROW_GROUP):
+            group = table.slice(first, ROW_GROUP).cast(SCHEMA).replace_schema_metadata(metadata)
+            writer.write_table(group, row_group_size=ROW_GROUP)
 
 
 def copy(source: Path, target: Path, *, compress: bool = False) -> Path:

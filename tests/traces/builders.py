@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from traces import ledger
-from traces.schema import SCHEMA, SCHEMA_VERSION, empty_columns
+from traces.schema import SCHEMA, SCHEMA_VERSION
 from traces.store import Run
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def metadata(**known: Any) -> Metadata:
 
 def run(rows: list[dict[str, Any]], **known: Any) -> Run:
     """A run from rows with `start_ns` and `dur_ns`; the ledger columns are computed, the rest is null."""
-    columns = empty_columns(len(rows))
+    columns = {f.name: pa.nulls(len(rows), f.type) for f in SCHEMA}
     defaults = {"kind": "kernel", "name": "k", "device": 0, "stream": 7, "group": "gemm", "category": "gemm"}
     rows = [defaults | {"used_ns": r.get("dur_ns", 0)} | r for r in rows]
     for name in {n for r in rows for n in r}:

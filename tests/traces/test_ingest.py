@@ -12,7 +12,7 @@ from tests.traces.traces import BASE, host, kernel, op, trace, two_steps, user_r
 from traces import ledger
 from traces.errors import InputError
 from traces.ingest import ingest
-from traces.schema import SCHEMA
+from traces.schema import COMPACT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ def assert_closed(run: Run) -> None:
 def test_two_steps_end_to_end(tmp_path: Path) -> None:
     run = ingest(write(tmp_path / "run.pt.trace.json.gz", two_steps()))
     rows = run.table.to_pylist()
-    assert run.table.schema == SCHEMA
+    assert run.table.schema == COMPACT
     assert [r["category"] for r in rows] == ["gemm", "activation"] * 3
     assert [(r["phase"], r["step"]) for r in rows] == [("prefill", 0)] * 2 + [("decode", 0)] * 2 + [
         ("decode", 1)

@@ -30,7 +30,7 @@ def launches(*at: tuple[int | None, int]) -> pa.Table:
 
 def assigned(rows: pa.Table, table: pa.Table) -> list[tuple[str | None, int | None]]:
     found = phases.assign(rows, table)
-    return list(zip(found.phase, found.step, strict=True))
+    return list(zip(found.phase.to_pylist(), found.step.to_pylist(), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_modules_come_from_our_ranges_and_layers_from_their_path() -> None:
         ("## module layers.3.attn.qkv", 10, 5, 1),
         ("decode_0", 0, 99, 1),
     )
-    assert phases.modules(launches((12, 1), (30, 1), (70, 1)), table) == [
+    assert phases.modules(launches((12, 1), (30, 1), (70, 1)), table).to_pylist() == [
         "layers.3.attn.qkv", "layers.3.attn", None,
     ]  # fmt: skip
     assert phases.layer_of("model.layers.17.mlp") == 17

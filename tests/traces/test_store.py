@@ -61,7 +61,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pq, "write_table", full)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
     with pytest.raises(OutputError, match="No space left"):
         store.write(run([{"start_ns": 0, "dur_ns": 2}]), path, force=True)
     assert path.read_bytes() == before

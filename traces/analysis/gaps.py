@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traces import ledger
-from traces.nesting import NONE, enclosing, thread_keys
+from traces.columns import NONE, decode, encode, matching
+from traces.nesting import enclosing, thread_keys
+from traces.schema import GAP_CAUSES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
 
 
-def causes(rows: pa.Table, gap: Int64s, host: pa.Table) -> list[str | None]:
+def causes(rows: pa.Table, gap: Int64s, host: pa.Table) -> pa.DictionaryArray:
     """The cause of each row's gap; None without a gap, or where the launch is unknown.
 
     step_end: the previous row belongs to another step. launch: the launch call had begun before the device
@@ -28,25 +30,26 @@ def causes(rows: pa.Table, gap: Int64s, host: pa.Table) -> list[str | None]:
     `rows` needs rank, device, start_ns, used_ns, flag, kind, phase, step, launch_start_ns, process, thread;
     `host` is the host calls on the same clock (`start`, `dur`, `name`, `process`, `thread`).
     """
-    out = np.full(rows.num_rows, None, dtype=object)
+    code = {cause: i for i, cause in enumerate(GAP_CAUSES)}
+    out = np.full(rows.num_rows, NONE, np.int32)
     idle_from = rows["start_ns"].to_numpy() - gap
     launched = pc.fill_null(rows["launch_start_ns"], 0).to_numpy()
     known = pc.is_valid(rows["launch_start_ns"]).to_numpy(zero_copy_only=False)
     late = known & (launched >= idle_from)
     previous = _previous(rows)
     copied = pc.equal(rows["kind"], "memcpy").to_numpy(zero_copy_only=False)[previous] & (previous != NONE)
-    out[known] = "launch"
-    out[late] = "host"
-    out[late & copied] = "memcpy"
-    out[late & _waiting(rows, idle_from, host)] = "sync"
-    out[_new_step(rows, previous)] = "step_end"
-    out[gap <= 0] = None
-    return list(out)
+    out[known] = code["launch"]
+    out[late] = code["host"]
+    out[late & copied] = code["memcpy"]
+    out[late & _waiting(rows, idle_from, host)] = code["sync"]
+    out[_new_step(rows, previous)] = code["step_end"]
+    out[gap <= 0] = NONE
+    return decode(out, GAP_CAUSES)
 
 
 def _waiting(rows: pa.Table, idle_from: Int64s, host: pa.Table) -> NDArray[np.bool_]:
     """True where the launching thread sat in a synchronising call when the device became idle."""
-    syncs = host.filter(pc.match_substring(host["name"], "Synchronize"))
+    syncs = host.filter(matching(host["name"], "Synchronize"))
     keys, at = thread_keys(syncs, rows)
     inside: NDArray[np.bool_] = enclosing(syncs, keys, idle_from, at) != NONE
     return inside
@@ -66,7 +69,7 @@ def _previous(rows: pa.Table) -> Int64s:
 
 def _new_step(rows: pa.Table, previous: Int64s) -> NDArray[np.bool_]:
     """True where both rows have a step, and not the same one."""
-    phase = pc.fill_null(pc.index_in(rows["phase"], pc.unique(rows["phase"])), NONE).to_numpy()
+    phase, _ = encode(rows["phase"])
     step = pc.fill_null(rows["step"], NONE).to_numpy()
     both = (previous != NONE) & (step != NONE) & (step[previous] != NONE)
     changed: NDArray[np.bool_] = both & ((step != step[previous]) | (phase != phase[previous]))

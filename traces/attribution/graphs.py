@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
+from traces.columns import NONE, encode
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
-
-NONE = -1
 
 
 class Replays(NamedTuple):
@@ -35,7 +35,7 @@ def number(rows: pa.Table) -> Replays:
     )
     if not len(members):
         return out
-    names = rows["name"].take(members).to_pylist()
+    names, _ = encode(rows["name"].take(members))
     process, device, launched, graph = (
         pc.fill_null(rows[n], NONE).to_numpy()[members]
         for n in ("process", "device", "launch_start", "graph_id")
@@ -47,7 +47,7 @@ def number(rows: pa.Table) -> Replays:
     seen: dict[object, int] = {}
     for launch, part in enumerate(np.split(order, edges)):
         head = part[0]
-        identity = int(graph[head]) if graph[head] != NONE else tuple(names[i] for i in part)
+        identity = int(graph[head]) if graph[head] != NONE else names[part].tobytes()
         which = (int(process[head]), int(device[head]), identity)
         rows_of = members[part]
         out.launch[rows_of] = launch

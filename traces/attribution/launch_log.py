@@ -8,18 +8,20 @@ agree, in order; otherwise it stays attributed by name and the mismatch is count
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow.compute as pc
 
+from traces.columns import NONE, encode
 from traces.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from traces.attribution.graphs import Replays
 
@@ -40,10 +42,11 @@ class Line(msgspec.Struct):
 
 
 class Zipped(NamedTuple):
-    """The line of the log for each row (None without one), and what to report about it."""
+    """For each row its line of the log (NONE without one), the lines, and what to report about them."""
 
-    lines: list[Line | None]
-    health: dict[str, Any]
+    at: NDArray[np.int32]
+    lines: list[Line]
+    health: dict[str, int]
 
 
 def read(path: Path) -> list[list[Line]]:
@@ -61,23 +64,29 @@ def read(path: Path) -> list[list[Line]]:
 
 def zip_with(log: list[list[Line]], rows: pa.Table, replays: Replays) -> Zipped:
     """Match the log with every replay of `rows` (columns kind, name, start)."""
-    lines: list[Line | None] = [None] * rows.num_rows
-    known = {tuple(x.name for x in graph): graph for graph in log}
-    members = np.flatnonzero(
-        (replays.ordinal >= 0) & pc.equal(rows["kind"], "kernel").to_numpy(zero_copy_only=False)
-    )
-    names = rows["name"].take(members).to_pylist()
-    by_replay: dict[int, list[int]] = defaultdict(list)
-    for at in np.lexsort((replays.ordinal[members], replays.launch[members])):
-        by_replay[int(replays.launch[members[at]])].append(int(at))
-    mismatched = 0
-    for kernels in by_replay.values():
-        graph = known.get(tuple(names[i] for i in kernels))
-        if graph is None:
-            mismatched += 1
-            continue
-        for i, line in zip(kernels, graph, strict=True):
-            lines[members[i]] = line
-    matched = len(by_replay) - mismatched
-    health = {"replays": len(by_replay), "matched": matched, "mismatched": mismatched}
-    return Zipped(lines, health)
+    lines = [line for graph in log for line in graph]
+    at = np.full(rows.num_rows, NONE, np.int32)
+    is_kernel = pc.equal(rows["kind"], "kernel").to_numpy(zero_copy_only=False)
+    members = np.flatnonzero((replays.launch != NONE) & is_kernel)
+    members = members[np.lexsort((replays.ordinal[members], replays.launch[members]))]
+    names, texts = encode(rows["name"].take(members))
+    known = _signatures(log, texts)
+    edges = np.flatnonzero(np.diff(replays.launch[members])) + 1
+    parts = np.split(np.arange(len(members)), edges) if len(members) else []
+    matched = 0
+    for part in parts:
+        first = known.get(names[part].tobytes())
+        if first is not None:
+            at[members[part]] = first + np.arange(len(part))
+            matched += 1
+    return Zipped(at, lines, {"replays": len(parts), "matched": matched, "mismatched": len(parts) - matched})
+
+
+def _signatures(log: list[list[Line]], texts: list[str]) -> dict[bytes, int]:
+    """The kernel names of each graph, coded as in `texts`, and the place of its first line."""
+    code = {t: i for i, t in enumerate(texts)}
+    out, first = {}, 0
+    for graph in log:
+        out[np.array([code.get(line.name, NONE) for line in graph], np.int32).tobytes()] = first
+        first += len(graph)
+    return out

@@ -8,7 +8,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from traces.columns import NONE, combine, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,28 +38,29 @@ class Work(NamedTuple):
     shape: str
 
 
-def columns(rows: pa.Table, category: pa.Array, ops: pa.Table) -> dict[str, pa.Array]:
+def columns(rows: pa.Table, category: pa.DictionaryArray, ops: pa.Table) -> dict[str, pa.Array]:
     """Columns flops, min_bytes and shape for rows whose op is a matrix product; null elsewhere.
 
-    Of several kernels under one op only the product itself carries the work, not its reduction.
+    `rows` has the columns op and op_row (into `ops`). Of several kernels under one op only the product
+    itself carries the work, not its reduction.
     """
-    known: dict[int, Work | None] = {}
-    found: list[Work | None] = []
-    dims, types = ops["dims"], ops["types"]
-    op_rows = (
-        rows["op_row"].to_pylist() if rows["op_row"].null_count < rows.num_rows else [None] * rows.num_rows
-    )
-    for row, op, kind in zip(op_rows, rows["op"].to_pylist(), category.to_pylist(), strict=True):
-        if row is None or op not in _OPERANDS or kind not in _PRODUCTS:
-            found.append(None)
-            continue
-        if row not in known:
-            known[row] = product(op, dims[row].as_py(), types[row].as_py())
-        found.append(known[row])
+    found = np.full(rows.num_rows, NONE, np.int32)
+    works: list[Work | None] = []
+    wanted = pc.and_(pc.is_in(rows["op"], pa.array(_OPERANDS)), pc.is_in(category, pa.array(_PRODUCTS)))
+    index = np.flatnonzero(pc.and_(wanted, pc.is_valid(rows["op_row"])).to_numpy(zero_copy_only=False))
+    calls = ops.take(rows["op_row"].take(index)).select(["name", "dims", "types"])
+    coded = [encode(calls[n]) for n in calls.column_names]
+    if len(index):
+        number, first, _ = combine(*(codes for codes, _ in coded))
+        found[index] = number
+        for i in first:
+            name, dims, types = (texts[codes[i]] if codes[i] != NONE else None for codes, texts in coded)
+            works.append(product(name or "", dims, types))
+    taken = pa.array(found, mask=found == NONE)
     return {
-        "flops": pa.array([w.flops if w else None for w in found], pa.int64()),
-        "min_bytes": pa.array([w.min_bytes if w else None for w in found], pa.int64()),
-        "shape": pa.array([w.shape if w else None for w in found], pa.string()),
+        "flops": pa.array([w.flops if w else None for w in works], pa.int64()).take(taken),
+        "min_bytes": pa.array([w.min_bytes if w else None for w in works], pa.int64()).take(taken),
+        "shape": decode(found, [w.shape if w else None for w in works]),
     }
 
 

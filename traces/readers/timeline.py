@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from traces.columns import TEXT
+
 if TYPE_CHECKING:
     from traces.readers.salvage import Notes
 
@@ -20,21 +22,21 @@ _THREAD: Final = [("process", pa.int64()), ("thread", pa.int64())]
 GPU: Final = pa.schema(
     [
         *_TIME,
-        ("kind", pa.string()), ("name", pa.string()), ("rank", pa.int32()), ("device", pa.int32()),
+        ("kind", TEXT), ("name", TEXT), ("rank", pa.int32()), ("device", pa.int32()),
         *((n, pa.int64()) for n in ("stream", "process", "correlation", "external")),
         *((n, pa.int64()) for n in ("graph_id", "graph_node", "bytes")),
         *((f"{what}_{axis}", pa.int32()) for what in ("grid", "block") for axis in "xyz"),
         ("registers", pa.int32()), ("shared_bytes", pa.int32()), ("occupancy", pa.float32()),
     ]
 )  # fmt: skip
-HOST: Final = pa.schema([*_TIME, ("name", pa.string()), *_THREAD, ("correlation", pa.int64())])
+HOST: Final = pa.schema([*_TIME, ("name", TEXT), *_THREAD, ("correlation", pa.int64())])
 OPS: Final = pa.schema(
     [
-        *_TIME, ("name", pa.string()), *_THREAD, ("external", pa.int64()),
-        ("dims", pa.string()), ("types", pa.string()),
+        *_TIME, ("name", TEXT), *_THREAD, ("external", pa.int64()),
+        ("dims", TEXT), ("types", TEXT),
     ]
 )  # fmt: skip
-RANGES: Final = pa.schema([*_TIME, ("name", pa.string()), *_THREAD])
+RANGES: Final = pa.schema([*_TIME, ("name", TEXT), *_THREAD])
 
 
 @dataclass

@@ -1,0 +1,201 @@
+"""Every column of a run, from a decoded trace: linking -> attribution -> ledger, one way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traces import flags, ledger, linking, phases
+from traces.analysis import gaps
+from traces.attribution import graphs, launch_log, work
+from traces.columns import NONE, combine, decode, encode
+from traces.schema import COMPACT, SCHEMA, empty_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traces.attribution.classify import Classifier
+    from traces.readers.timeline import Timeline
+    from traces.schema import Step
+
+    Int64s = NDArray[np.int64]
+    Columns = dict[str, pa.Array]
+
+
+class Assembled(NamedTuple):
+    """The rows (`schema.COMPACT`), their steps, the first start on the tool's clock, and log matches."""
+
+    table: pa.Table
+    steps: list[Step]
+    first: int
+    log_health: dict[str, int] | None
+
+
+class Times(NamedTuple):
+    """Start, duration and used time of each row in ns, and which rows the ledger takes."""
+
+    start: Int64s
+    dur: Int64s
+    used: Int64s
+    good: NDArray[np.bool_]
+    flag: pa.DictionaryArray
+    first: int
+
+
+def assemble(
+    timeline: Timeline, classifier: Classifier, log: list[list[launch_log.Line]] | None = None
+) -> Assembled:
+    """Fill every column as far as the trace allows, sorted by start."""
+    rows = linking.link(timeline)
+    rows = rows.take(pc.sort_indices(rows, sort_keys=[("start", "ascending"), ("dur", "ascending")]))
+    times = _times(rows, reader_knows_process=timeline.gpu["process"].null_count == 0)
+    found = phases.assign(rows, timeline.ranges)
+    replays = graphs.number(rows)
+    zipped = launch_log.zip_with(log, rows, replays) if log is not None else None
+
+    columns = _copied(rows)
+    columns |= {
+        "start_ns": pa.array(_shifted(times.start, times.first)),
+        "used_ns": pa.array(times.used),
+        "launch_start_ns": _launch_start(rows, times.first),
+        "phase": found.phase,
+        "step": found.step,
+        "flag": times.flag,
+        "module": phases.modules(rows, timeline.ranges),
+    }
+    columns |= _replays(replays)
+    columns |= _labels(rows, classifier, zipped)
+    columns |= work.columns(rows, columns["category"], timeline.ops)
+    if zipped:
+        columns |= _logged(columns, zipped)
+    columns["layer"] = phases.layers(columns["module"])
+    table = pa.table(empty_columns(rows.num_rows) | columns, schema=COMPACT)
+    table = _closed(table, timeline, times.first)
+    begin, end = ledger.intervals(table)
+    steps = phases.tiles(found.phase, found.step, begin, end, times.good)
+    return Assembled(table, steps, times.first, zipped.health if zipped else None)
+
+
+def _times(rows: pa.Table, *, reader_knows_process: bool) -> Times:
+    """Judge and clip durations: what the ledger may use of each row."""
+    start, dur = rows["start"].to_numpy(), rows["dur"].to_numpy()
+    doubts = flags.judge(start, dur)
+    good = ~np.logical_or.reduce(list(doubts.values()))
+    used = np.zeros(len(dur), np.int64)
+    used[good], cut = flags.clip(start[good], dur[good], _queues(rows, reader_knows_process)[good])
+    doubts[flags.CLIPPED] = np.zeros(len(dur), dtype=bool)
+    doubts[flags.CLIPPED][good] = cut
+    first = int(start[good].min()) if good.any() else 0
+    return Times(start, dur, used, good, flags.join(doubts, len(dur)), first)
+
+
+def _queues(rows: pa.Table, reader_knows_process: bool) -> Int64s:
+    """Number the in-order queues of each device; NONE where the stream is unknown.
+
+    Streams of two processes may share a number, which only some tools can tell apart.
+    """
+    names = ["rank", "device", "stream", *(["process"] if reader_knows_process else [])]
+    numbers, _, _ = combine(*(encode_numbers(rows[n]) for n in names))
+    known = pc.is_valid(rows["stream"]).to_numpy(zero_copy_only=False)
+    return np.where(known, numbers, NONE)
+
+
+def encode_numbers(column: pa.ChunkedArray) -> NDArray[np.int32]:
+    """Number the distinct values of a column; null is a value."""
+    _, codes = np.unique(pc.fill_null(column, NONE).to_numpy(), return_inverse=True)
+    return codes.reshape(-1).astype(np.int32)
+
+
+def _shifted(start: Int64s, first: int) -> Int64s:
+    """`start - first`, kept inside int64 (hopeless timestamps lie at its ends)."""
+    low = np.iinfo(np.int64).min + max(first, 0)
+    high = np.iinfo(np.int64).max + min(first, 0)
+    return np.clip(start, low, high) - first
+
+
+def _launch_start(rows: pa.Table, first: int) -> pa.Array:
+    """Host launch times on the run's clock; a CPU row has no launch of its own."""
+    values = rows["launch_start"]
+    shifted = _shifted(pc.fill_null(values, first).to_numpy(), first)
+    known = pc.and_(pc.is_valid(values), pc.not_equal(rows["kind"], "cpu_op"))
+    return pa.array(shifted, mask=~known.to_numpy(zero_copy_only=False))
+
+
+def _copied(rows: pa.Table) -> Columns:
+    """Columns that go from the reader to the run as they are."""
+    renamed = {"dur_ns": "dur", "launch_dur_ns": "launch_dur"}
+    columns = {n: rows[n] for n in SCHEMA.names if n in rows.column_names}
+    columns |= {n: rows[r] for n, r in renamed.items()}
+    return {n: _cast(c, COMPACT.field(n).type) for n, c in columns.items()}
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(kind):
+        return decode(*encode(column))
+    return column.cast(kind).combine_chunks()
+
+
+def _labels(rows: pa.Table, classifier: Classifier, zipped: launch_log.Zipped | None) -> Columns:
+    """Classify each distinct row once. A replayed kernel's op is the logged one, if there is a log."""
+    names, name_texts = encode(rows["name"])
+    kinds, kind_texts = encode(rows["kind"])
+    ops, op_texts = encode(rows["op"])
+    # The op around a graph launch says nothing about the kernels that it replays.
+    ops[pc.fill_null(pc.equal(rows["link"], "graph"), False).to_numpy(zero_copy_only=False)] = NONE
+    logged = np.zeros(len(ops), np.int32)
+    if zipped:
+        logged = (zipped.at != NONE).astype(np.int32)
+        line_ops, texts = encode(pa.array([line.op for line in zipped.lines], pa.string()))
+        ops = np.where(logged, np.append(line_ops, NONE)[zipped.at] + len(op_texts), ops)
+        ops[(logged == 1) & (np.append(line_ops, NONE)[zipped.at] == NONE)] = NONE
+        op_texts = op_texts + texts
+    number, first, _ = combine(names, ops, kinds, logged)
+    labels = []
+    for i in first:
+        op = op_texts[ops[i]] if ops[i] != NONE else None
+        label = classifier.classify(name_texts[names[i]], op=op, kind=kind_texts[kinds[i]])
+        rule = f"graph:{label.rule}" if logged[i] else label.rule
+        labels.append((label.group, label.category, label.backend, rule))
+    return {
+        column: decode(number, [label[i] for label in labels])
+        for i, column in enumerate(("group", "category", "backend", "rule"))
+    }
+
+
+def _replays(found: graphs.Replays) -> Columns:
+    absent = found.ordinal == NONE
+    return {
+        "graph_ordinal": pa.array(found.ordinal, mask=absent),
+        "graph_replay": pa.array(found.replay, mask=absent),
+    }
+
+
+def _logged(columns: Columns, zipped: launch_log.Zipped) -> Columns:
+    """Facts of the launch log where it has a line for the row, else what is known already."""
+    has_line = pa.array(zipped.at != NONE)
+    out = {}
+    for fact in launch_log.FACTS:
+        kind = SCHEMA.field(fact).type
+        facts = pa.array([getattr(line, fact) for line in zipped.lines], kind)
+        values = facts.take(pa.array(zipped.at, mask=zipped.at == NONE))
+        merged = pc.if_else(has_line, values, columns[fact].cast(kind))
+        out[fact] = merged.dictionary_encode() if pa.types.is_string(kind) else merged
+    return out
+
+
+def _closed(table: pa.Table, timeline: Timeline, first: int) -> pa.Table:
+    """Fill the ledger's columns."""
+    exclusive, gap, _ = ledger.close(table)
+    host = timeline.host
+    host = host.set_column(0, "start", pa.array(_shifted(host["start"].to_numpy(), first)))
+    filled = {
+        "exclusive_ns": pa.array(exclusive),
+        "gap_ns": pa.array(gap),
+        "gap_cause": gaps.causes(table, gap, host),
+    }
+    for name, values in filled.items():
+        table = table.set_column(COMPACT.get_field_index(name), COMPACT.field(name), values)
+    return table

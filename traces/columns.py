@@ -1,0 +1,61 @@
+"""Text columns as small numbers: millions of rows share a few hundred names.
+
+Inside the pipeline a text column is a pyarrow dictionary array; the file format stores plain strings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Codes = NDArray[np.int32]
+
+NONE = -1
+TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+def encode(column: pa.ChunkedArray | pa.Array) -> tuple[Codes, list[str]]:
+    """The code of each row (NONE for null) and the distinct texts, of a string or dictionary column."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.unify_dictionaries().combine_chunks()
+    if isinstance(column, pa.ChunkedArray):  # an empty one stays chunked
+        return np.zeros(0, np.int32), []
+    return pc.fill_null(column.indices, NONE).to_numpy().astype(np.int32), column.dictionary.to_pylist()
+
+
+def decode(codes: NDArray[np.signedinteger], texts: Sequence[str | None]) -> pa.DictionaryArray:
+    """The dictionary column that has `texts[code]` in each row; NONE and a text of None are null."""
+    distinct = list(dict.fromkeys(t for t in texts if t is not None))
+    place = {t: i for i, t in enumerate(distinct)}
+    to = np.array([place[t] if t is not None else NONE for t in texts] + [NONE], np.int32)  # [-1] is null
+    found = to[codes]
+    return pa.DictionaryArray.from_arrays(
+        pa.array(found, mask=found == NONE), pa.array(distinct, pa.string())
+    )
+
+
+def combine(*columns: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Number the distinct rows of several code columns: (number of each row, first row and count of each)."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        low = int(column.min(initial=0))
+        key = key * (int(column.max(initial=0)) - low + 1) + (column - low)
+    _, first, number, counts = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
+    return number.reshape(-1), first, counts
+
+
+def matching(column: pa.ChunkedArray | pa.Array, part: str) -> pa.Array:
+    """True where the text holds `part`, in whatever case; false for null."""
+    codes, texts = encode(column)
+    holds = np.array([part.lower() in t.lower() for t in texts] + [False], dtype=bool)
+    return pa.array(holds[codes])
