@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traces import flags, ledger, linking, phases
+from traces import flags, ledger, linking, phases, repetition
 from traces.analysis import gaps
 from traces.attribution import graphs, launch_log, work
 from traces.columns import NONE, combine, decode, encode
@@ -44,6 +44,11 @@ class Times(NamedTuple):
     flag: pa.DictionaryArray
     first: int
 
+    def columns(self) -> Columns:
+        """The columns that the ledger reads, on the run's clock."""
+        start = pa.array(_shifted(self.start, self.first))
+        return {"start_ns": start, "used_ns": pa.array(self.used), "flag": self.flag}
+
 
 def assemble(
     timeline: Timeline, classifier: Classifier, log: list[list[launch_log.Line]] | None = None
@@ -52,18 +57,22 @@ def assemble(
     rows = linking.link(timeline)
     rows = rows.take(pc.sort_indices(rows, sort_keys=[("start", "ascending"), ("dur", "ascending")]))
     times = _times(rows, reader_knows_process=timeline.gpu["process"].null_count == 0)
-    found = phases.assign(rows, timeline.ranges)
     replays = graphs.number(rows)
+    ledgered = pa.table({"rank": rows["rank"], "device": rows["device"], **times.columns()})
+    exclusive, gap, _ = ledger.close(ledgered)
+    found = phases.assign(rows, timeline.ranges)
+    if inferred := found.phase.null_count == rows.num_rows:
+        found = _inferred(rows, times, gap, replays)
     zipped = launch_log.zip_with(log, rows, replays) if log is not None else None
 
     columns = _copied(rows)
     columns |= {
-        "start_ns": pa.array(_shifted(times.start, times.first)),
-        "used_ns": pa.array(times.used),
+        **times.columns(),
+        "exclusive_ns": pa.array(exclusive),
+        "gap_ns": pa.array(gap),
         "launch_start_ns": _launch_start(rows, times.first),
         "phase": found.phase,
         "step": found.step,
-        "flag": times.flag,
         "module": phases.modules(rows, timeline.ranges),
     }
     columns |= _replays(replays)
@@ -73,9 +82,10 @@ def assemble(
         columns |= _logged(columns, zipped)
     columns["layer"] = phases.layers(columns["module"])
     table = pa.table(empty_columns(rows.num_rows) | columns, schema=COMPACT)
-    table = _closed(table, timeline, times.first)
+    causes = gaps.causes(table, gap, _on_run_clock(timeline.host, times.first))
+    table = table.set_column(COMPACT.get_field_index("gap_cause"), COMPACT.field("gap_cause"), causes)
     begin, end = ledger.intervals(table)
-    steps = phases.tiles(found.phase, found.step, begin, end, times.good)
+    steps = phases.tiles(found, begin, end, times.good, inferred=inferred)
     return Assembled(table, steps, times.first, zipped.health if zipped else None)
 
 
@@ -186,16 +196,20 @@ def _logged(columns: Columns, zipped: launch_log.Zipped) -> Columns:
     return out
 
 
-def _closed(table: pa.Table, timeline: Timeline, first: int) -> pa.Table:
-    """Fill the ledger's columns."""
-    exclusive, gap, _ = ledger.close(table)
-    host = timeline.host
-    host = host.set_column(0, "start", pa.array(_shifted(host["start"].to_numpy(), first)))
-    filled = {
-        "exclusive_ns": pa.array(exclusive),
-        "gap_ns": pa.array(gap),
-        "gap_cause": gaps.causes(table, gap, host),
-    }
-    for name, values in filled.items():
-        table = table.set_column(COMPACT.get_field_index(name), COMPACT.field(name), values)
-    return table
+def _inferred(rows: pa.Table, times: Times, gap: Int64s, replays: graphs.Replays) -> phases.Phases:
+    """Steps by repetition on the busiest device; rows of other devices take the step of their time."""
+    is_kernel = pc.equal(rows["kind"], "kernel").to_numpy(zero_copy_only=False)
+    devices = [mine[is_kernel[mine] & times.good[mine]] for _, _, mine in ledger.devices(rows)]
+    kernels = max(devices, key=len)
+    names, _ = encode(rows["name"])
+    begins = repetition.step_starts(names[kernels], gap[kernels], replays.launch[kernels])
+    step = np.searchsorted(times.start[kernels[begins]], times.start, side="right") - 1
+    step[~times.good] = NONE
+    return phases.Phases(
+        decode(np.minimum(step, 0), [repetition.PHASE]),
+        pa.array(step.astype(np.int32), mask=step == NONE),
+    )
+
+
+def _on_run_clock(host: pa.Table, first: int) -> pa.Table:
+    return host.set_column(0, "start", pa.array(_shifted(host["start"].to_numpy(), first)))

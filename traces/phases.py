@@ -157,19 +157,22 @@ def _numbered(
     return out
 
 
-def tiles(phase: pa.Array, step: pa.Array, start: Int64s, end: Int64s, good: NDArray[np.bool_]) -> list[Step]:
+def tiles(
+    found: Phases, start: Int64s, end: Int64s, good: NDArray[np.bool_], *, inferred: bool = False
+) -> list[Step]:
     """The tile of each (phase, step): from its first kernel to the first kernel of the next one.
 
     Only usable rows (`good`) count. The last of a series of consecutive numbers ends with its own last
     kernel and is incomplete.
     """
-    table = pa.table({"phase": phase, "step": step, "start": start, "end": end}).filter(pa.array(good))
+    table = pa.table({"phase": found.phase, "step": found.step, "start": start, "end": end})
+    table = table.filter(pa.array(good))
     table = table.filter(pc.and_(pc.is_valid(table["phase"]), pc.is_valid(table["step"])))
     groups = table.group_by(["phase", "step"]).aggregate([("start", "min"), ("end", "max")])
-    found = sorted(groups.to_pylist(), key=lambda g: g["start_min"])
-    by_number = {(g["phase"], g["step"]): g for g in found}
+    in_order = sorted(groups.to_pylist(), key=lambda g: g["start_min"])
+    by_number = {(g["phase"], g["step"]): g for g in in_order}
     steps: list[Step] = []
-    for g in found:
+    for g in in_order:
         following = by_number.get((g["phase"], g["step"] + 1))
         complete = following is not None and following["start_min"] > g["start_min"]
         steps.append(
@@ -179,7 +182,7 @@ def tiles(phase: pa.Array, step: pa.Array, start: Int64s, end: Int64s, good: NDA
                 "start_ns": g["start_min"],
                 "end_ns": following["start_min"] if complete and following else g["end_max"],
                 "complete": complete,
-                "inferred": False,
+                "inferred": inferred,
             }
         )
     return steps

@@ -182,3 +182,22 @@ def test_rows_in_are_rows_out_and_every_ledger_closes(
     run = ingest(write(tmp_path_factory.mktemp("made") / "t.json", trace(*events)))
     assert sorted(run.table["name"].to_pylist()) == sorted(f"k{i}" for i in range(len(rows)))
     assert_closed(run)
+
+
+def test_without_ranges_steps_are_inferred_from_repetition_and_say_so(tmp_path: Path) -> None:
+    events = [kernel("warmup", 0, 1)]
+    for i in range(4):
+        at = 100 + 50 * i
+        events += [
+            kernel(n, at + 5 * k, 3) for k, n in enumerate(("embed", "gemm", "norm", "gemm", "argmax"))
+        ]
+    run = ingest(write(tmp_path / "t.json", trace(*events)))
+    assert run.table["step"].to_pylist() == [None] + [i for i in range(4) for _ in range(5)]
+    assert [(s["phase"], s["step"], s["start_ns"], s["end_ns"]) for s in run.meta["steps"]] == [
+        ("step", 0, 100_000, 150_000),
+        ("step", 1, 150_000, 200_000),
+        ("step", 2, 200_000, 250_000),
+        ("step", 3, 250_000, 273_000),
+    ]
+    assert all(s["inferred"] for s in run.meta["steps"])
+    assert_closed(run)

@@ -83,11 +83,11 @@ def test_a_graph_side_annotation_is_never_needed_and_launch_decides() -> None:
 
 
 def test_tiles_end_where_the_next_consecutive_step_begins() -> None:
-    phase = pa.array(["prefill", "decode", "decode", "decode", "decode", None])
+    phase = pa.array(["prefill", "decode", "decode", "decode", "decode", None]).dictionary_encode()
     step = pa.array([0, 0, 0, 1, 3, None], pa.int32())
     start = np.array([0, 10, 14, 20, 30, 50])
     end = np.array([9, 12, 18, 26, 35, 60])
-    made = phases.tiles(phase, step, start, end, np.ones(6, dtype=bool))
+    made = phases.tiles(phases.Phases(phase, step), start, end, np.ones(6, dtype=bool))
     assert [(s["phase"], s["step"], s["start_ns"], s["end_ns"], s["complete"]) for s in made] == [
         ("prefill", 0, 0, 9, False),
         ("decode", 0, 10, 20, True),
