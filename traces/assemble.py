@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from traces import flags, ledger, linking, phases, repetition
 from traces.analysis import gaps
 from traces.attribution import graphs, launch_log, work
-from traces.columns import NONE, combine, decode, encode
+from traces.columns import NONE, combine, decode, encode, number
 from traces.schema import COMPACT, SCHEMA, empty_columns
 
 if TYPE_CHECKING:
@@ -108,15 +108,9 @@ def _queues(rows: pa.Table, reader_knows_process: bool) -> Int64s:
     Streams of two processes may share a number, which only some tools can tell apart.
     """
     names = ["rank", "device", "stream", *(["process"] if reader_knows_process else [])]
-    numbers, _, _ = combine(*(encode_numbers(rows[n]) for n in names))
+    numbers, _, _ = combine(*(number(rows[n]) for n in names))
     known = pc.is_valid(rows["stream"]).to_numpy(zero_copy_only=False)
     return np.where(known, numbers, NONE)
-
-
-def encode_numbers(column: pa.ChunkedArray) -> NDArray[np.int32]:
-    """Number the distinct values of a column; null is a value."""
-    _, codes = np.unique(pc.fill_null(column, NONE).to_numpy(), return_inverse=True)
-    return codes.reshape(-1).astype(np.int32)
 
 
 def _shifted(start: Int64s, first: int) -> Int64s:

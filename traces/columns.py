@@ -44,6 +44,14 @@ def decode(codes: NDArray[np.signedinteger], texts: Sequence[str | None]) -> pa.
     )
 
 
+def number(column: pa.ChunkedArray | pa.Array) -> Codes:
+    """Number the distinct values of a column of integers; null is a value like any other."""
+    found = column.dictionary_encode(null_encoding="encode")
+    if isinstance(found, pa.ChunkedArray):
+        found = found.unify_dictionaries().combine_chunks()
+    return np.zeros(0, np.int32) if isinstance(found, pa.ChunkedArray) else found.indices.to_numpy()
+
+
 def combine(*columns: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Number the distinct rows of several code columns: (number of each row, first row and count of each)."""
     key = np.zeros(len(columns[0]), np.int64)

@@ -61,6 +61,18 @@ def split(start: Int64s, end: Int64s, window: tuple[int, int]) -> Split:
     begin, finish = start[order], end[order]
     reach = np.maximum.accumulate(finish)  # end of everything up to and including this row
 
+    before = np.maximum(np.concatenate([[first], reach[:-1]]), first)
+    gap = np.maximum(begin - before, 0)
+    exclusive, busy = _shares(begin, finish, reach)
+    out = Split(np.empty_like(exclusive), np.empty_like(gap), busy, int(last - reach[-1]))
+    out.exclusive[order], out.gap[order] = exclusive, gap
+    return out
+
+
+def _shares(begin: Int64s, finish: Int64s, reach: Int64s) -> tuple[Int64s, int]:
+    """Exclusive time of rows sorted by start, and busy time; `reach` is the running maximum of `finish`."""
+    if (begin[1:] >= reach[:-1]).all():  # nothing overlaps
+        return finish - begin, int((finish - begin).sum())
     edges = np.unique(np.concatenate([begin, finish]))
     at_begin, at_finish = np.searchsorted(edges, begin), np.searchsorted(edges, finish)
     active = np.cumsum(
@@ -76,12 +88,7 @@ def split(start: Int64s, end: Int64s, window: tuple[int, int]) -> Split:
     uneven = np.flatnonzero(rest)
     # The earliest row running at an edge is the first one whose reach goes beyond it.
     np.add.at(exclusive, np.searchsorted(reach, edges[uneven], side="right"), rest[uneven])
-
-    before = np.maximum(np.concatenate([[first], reach[:-1]]), first)
-    gap = np.maximum(begin - before, 0)
-    out = Split(np.empty(len(start), np.int64), np.empty(len(start), np.int64), int(length[running].sum()), 0)
-    out.exclusive[order], out.gap[order] = exclusive, gap
-    return out._replace(tail=int(last - reach[-1]))
+    return exclusive, int(length[running].sum())
 
 
 def devices(table: pa.Table) -> Iterator[tuple[int | None, int | None, Int64s]]:

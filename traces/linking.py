@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traces.columns import decode, matching
-from traces.nesting import NONE, enclosing, thread_keys
+from traces.columns import NONE, combine, decode, matching, number
+from traces.nesting import enclosing, thread_keys
 from traces.schema import LINKS
 
 if TYPE_CHECKING:
@@ -86,10 +86,12 @@ def _join_ids(host: pa.Table, gpu: pa.Table) -> tuple[Int64s, Int64s]:
     theirs, wanted = (pc.fill_null(t["correlation"], 0).to_numpy() for t in (host, gpu))
     if gpu["process"].null_count:
         return theirs, wanted
-    process = np.concatenate([pc.fill_null(t["process"], NONE).to_numpy() for t in (host, gpu)])
-    both = np.concatenate([theirs, wanted])
-    (values, numbers), (_, processes) = (np.unique(x, return_inverse=True) for x in (both, process))
-    ids = np.where(both == 0, 0, 1 + processes.reshape(-1) * len(values) + numbers.reshape(-1))
+    process, correlation = (
+        number(pa.chunked_array([c for t in (host, gpu) for c in t[n].chunks], pa.int64()))
+        for n in ("process", "correlation")
+    )
+    ids, _, _ = combine(process, correlation)
+    ids = np.where(np.concatenate([theirs, wanted]) == 0, 0, ids + 1)
     return ids[: len(theirs)], ids[len(theirs) :]
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow.compute as pc
+import pyarrow as pa
+
+from traces.columns import NONE, combine, number
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     Int64s = NDArray[np.int64]
-
-NONE = -1
 
 
 class Nest:
@@ -62,12 +61,11 @@ class Nest:
 
 def thread_keys(*tables: pa.Table) -> list[Int64s]:
     """Number the (process, thread) pairs of several tables alike; unknown ones count as one more thread."""
-    pairs = [
-        np.stack([pc.fill_null(t[n], NONE).to_numpy() for n in ("process", "thread")], axis=1) for t in tables
+    parts = [
+        pa.chunked_array([c for t in tables for c in t[n].chunks], pa.int64()) for n in ("process", "thread")
     ]
-    _, keys = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
-    cuts = np.cumsum([len(p) for p in pairs])[:-1]
-    return [k.astype(np.int64) for k in np.split(keys.reshape(-1), cuts)]
+    keys, _, _ = combine(*(number(p) for p in parts))
+    return np.split(keys, np.cumsum([t.num_rows for t in tables])[:-1])
 
 
 def enclosing(

@@ -8,14 +8,15 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traces.columns import decode, encode
-from traces.nesting import NONE, enclosing, thread_keys
+from traces.columns import NONE, decode, encode
+from traces.nesting import enclosing, thread_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +59,8 @@ def assign(rows: pa.Table, ranges: pa.Table) -> Phases:
 
     Ours win over the outermost user range, that over ProfilerStep; the launching thread is asked first,
     then ranges of any thread of the process (ours, the only user range open, ProfilerStep): backward
-    passes launch from another thread. A range without a number counts its occurrences.
+    passes launch from another thread. A range that was never closed counts only where no other encloses the
+    launch. A range without a number counts its occurrences.
     """
     names = ranges["name"].to_pylist()
     parsed = [parse(n) for n in names]
@@ -102,22 +104,30 @@ def _choose(
     profiler = np.array([bool(_PROFILER_STEP.match(n)) for n in names], dtype=bool)
     user = np.array([p is not None for p in parsed], dtype=bool) & ~ours & ~profiler
     moments, known = _moments(rows)
+    left_open = _never_closed(ranges)
     chosen = np.full(rows.num_rows, NONE, np.int64)
-    for everywhere in (False, True):
-        for which in (ours, user, profiler):
-            open_ = known & (chosen == NONE)
-            index = np.flatnonzero(which)
-            if not len(index) or not open_.any():
-                continue
-            mine, asked = ranges.take(pa.array(index)), rows.filter(pa.array(open_))
-            keys, at = thread_keys(mine, asked)
-            if everywhere:
-                keys, at = _process_keys(mine, asked)
-            found = enclosing(mine, keys, moments[open_], at, outermost=True)
-            if everywhere and which is user:
-                found = _only_one_open(mine, keys, moments[open_], at, found)
-            chosen[np.flatnonzero(open_)[found != NONE]] = index[found[found != NONE]]
+    for unclosed, everywhere, which in product((False, True), (False, True), (ours, user, profiler)):
+        open_ = known & (chosen == NONE)
+        index = np.flatnonzero(which & (left_open == unclosed))
+        if not len(index) or not open_.any():
+            continue
+        mine, asked = ranges.take(pa.array(index)), rows.filter(pa.array(open_))
+        keys, at = thread_keys(mine, asked)
+        if everywhere:
+            keys, at = _process_keys(mine, asked)
+        found = enclosing(mine, keys, moments[open_], at, outermost=True)
+        if everywhere and which is user:
+            found = _only_one_open(mine, keys, moments[open_], at, found)
+        chosen[np.flatnonzero(open_)[found != NONE]] = index[found[found != NONE]]
     return chosen
+
+
+def _never_closed(ranges: pa.Table) -> NDArray[np.bool_]:
+    """Ranges whose end is only the last known time; no tool but nsys can tell."""
+    if UNCLOSED.name not in ranges.column_names:
+        return np.zeros(ranges.num_rows, dtype=bool)
+    told: NDArray[np.bool_] = pc.fill_null(ranges[UNCLOSED.name], False).to_numpy()
+    return told
 
 
 def _moments(rows: pa.Table) -> tuple[Int64s, NDArray[np.bool_]]:

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traces.nesting import NONE, Nest
+from traces.columns import NONE
+from traces.nesting import Nest
 
 interval = st.tuples(st.integers(0, 50), st.integers(0, 20))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,13 +45,18 @@ class Rule:
     """One line of knowledge; `category` or `backend` may be left to another rule, not both."""
 
     id: str
-    pattern: re.Pattern[str]
+    pattern: str
     on: str = "base"
     category: str | None = None
     backend: str | None = None
     generic: bool = False
     why: str = ""
     example: str = ""
+
+    @cached_property
+    def regex(self) -> re.Pattern[str]:
+        """Compiled when first asked for: all of them take 0.3 s, and most traces need few."""
+        return re.compile(self.pattern, re.ASCII)
 
 
 class Classifier:
@@ -133,7 +138,17 @@ def load_rules(extra: Path | None = None) -> tuple[Rule, ...]:
     Raises UsageError, naming file and rule, for a file that cannot be read or a rule that makes no sense.
     """
     shipped = tuple(_read(RULES_FILE))
-    return shipped if extra is None else (*_read(extra), *shipped)
+    return shipped if extra is None else (*_compiled(extra), *shipped)
+
+
+def _compiled(path: Path) -> Iterator[Rule]:
+    """A user's rules, checked whole before the first is used."""
+    for rule in _read(path):
+        try:
+            rule.regex  # noqa: B018
+        except re.error as error:
+            raise UsageError(f"{path}, rule {rule.id!r}: bad regular expression: {error}") from error
+        yield rule
 
 
 @cache
@@ -150,13 +165,13 @@ def _parts(name: names.KernelName) -> dict[str, str | None]:
 def _first(rules: Sequence[Rule], parts: dict[str, str | None]) -> Rule | None:
     for rule in rules:
         text = parts[rule.on]
-        if text is not None and rule.pattern.search(text):
+        if text is not None and rule.regex.search(text):
             return rule
     return None
 
 
 def _search(rules: Sequence[Rule], text: str) -> Rule | None:
-    return next((rule for rule in rules if rule.pattern.search(text)), None)
+    return next((rule for rule in rules if rule.regex.search(text)), None)
 
 
 def _overrules(evidence: Rule, rule: Rule | None) -> bool:
@@ -225,13 +240,9 @@ def _rule(entry: dict[str, Any], where: str) -> Rule:
     _one_of(where, "on", on, PARTS)
     if "group" in entry and (category is None or entry["group"] != GROUP_OF[category]):
         raise UsageError(f"{where}: group {entry['group']!r} does not hold category {category!r}")
-    try:
-        pattern = re.compile(entry["pattern"], re.ASCII)
-    except re.error as error:
-        raise UsageError(f"{where}: bad regular expression: {error}") from error
     generic = bool(entry.get("generic", False))
     why, example = str(entry.get("why", "")), str(entry.get("example", ""))
-    return Rule(entry["id"], pattern, on, category, backend, generic, why, example)
+    return Rule(entry["id"], entry["pattern"], on, category, backend, generic, why, example)
 
 
 def _one_of(where: str, key: str, value: object, known: Iterable[str]) -> None:
