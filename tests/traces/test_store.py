@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -111,20 +109,44 @@ def test_find_lists_newest_first_and_ignores_what_is_missing(tmp_path: Path) -> 
     assert [p.stem for p in store.find([tmp_path, tmp_path / "absent"])] == ["new", "old"]
 
 
+KILLS = 50
+WRITE_UNTIL_KILLED = """
+import os, random, shutil, signal, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tests.traces.builders import run
+from traces import store
+path, kept, kills = Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
+made = run([{"start_ns": i, "dur_ns": 1} for i in range(20000)])
+moments = random.Random(7)
+for kill in range(kills):
+    child = os.fork()
+    if not child:
+        while True:
+            store.write(made, path, force=True)
+    time.sleep(moments.uniform(0, 0.06))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    if path.exists():
+        shutil.copy(path, kept / f"{kill}.parquet")
+        if kill % 2:
+            path.unlink()  # so that a first write is interrupted as well as an overwrite
+"""
+
+
 def test_killed_at_any_moment_the_file_is_old_new_or_absent(tmp_path: Path) -> None:
-    script = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from pathlib import Path\nfrom tests.traces.builders import run\nfrom traces import store\n"
-        "made = run([{'start_ns': i, 'dur_ns': 1} for i in range(20000)])\nprint('go', flush=True)\n"
-        "while True: store.write(made, Path(sys.argv[2]), force=True)\n"
-    )
-    path = tmp_path / "a.parquet"
-    for moment in (0.0, 0.013, 0.037, 0.071):
-        child = subprocess.Popen([sys.executable, "-c", script, str(ROOT), str(path)], stdout=subprocess.PIPE)
-        assert child.stdout is not None
-        child.stdout.readline()
-        time.sleep(moment)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        child.stdout.close()
-        assert not path.exists() or store.read(path).table.num_rows == 20000
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    command = [
+        sys.executable,
+        "-c",
+        WRITE_UNTIL_KILLED,
+        str(ROOT),
+        str(tmp_path / "a.parquet"),
+        str(kept),
+        str(KILLS),
+    ]
+    subprocess.run(command, check=True, timeout=120)
+    survivors = list(kept.iterdir())
+    assert survivors
+    assert all(store.read(p).table.num_rows == 20000 for p in survivors)
