@@ -46,10 +46,10 @@ def decode(codes: NDArray[np.signedinteger], texts: Sequence[str | None]) -> pa.
 
 def number(column: pa.ChunkedArray | pa.Array) -> Codes:
     """Number the distinct values of a column of integers; null is a value like any other."""
-    found = column.dictionary_encode(null_encoding="encode")
-    if isinstance(found, pa.ChunkedArray):
-        found = found.unify_dictionaries().combine_chunks()
-    return np.zeros(0, np.int32) if isinstance(found, pa.ChunkedArray) else found.indices.to_numpy()
+    if isinstance(column, pa.ChunkedArray):  # dictionaries that hold null cannot be unified later
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+    codes: Codes = column.dictionary_encode(null_encoding="encode").indices.to_numpy()
+    return codes
 
 
 def combine(*columns: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

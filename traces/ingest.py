@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.compute as pc
 
@@ -12,7 +12,7 @@ from traces.attribution import launch_log
 from traces.attribution.classify import default_classifier
 from traces.columns import encode
 from traces.errors import InputError
-from traces.readers import kineto
+from traces.readers import kineto, nsys
 from traces.readers.files import Source
 from traces.readers.times import saturate
 from traces.schema import KINDS, SCHEMA_VERSION, Metadata
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
     from traces.attribution.classify import Classifier
     from traces.readers.timeline import Timeline
 
+_HINT: Final = (
+    "was the CUDA activity profiled (ProfilerActivity.CUDA), and did the program use the GPU?"
+)
+
 
 def ingest(path: Path, log: Path | None = None, classifier: Classifier | None = None) -> Run:
-    """Read one trace file into a run; a launch log gives its CUDA-graph replays modules and shapes.
+    """Read one trace into a run; a launch log gives its CUDA-graph replays modules and shapes.
 
-    Text columns of the run are dictionary-encoded (`schema.COMPACT`); on disk they are plain strings.
-    Raises InputError when a file is missing, a folder, unreadable, or without GPU rows.
+    `path` is a torch.profiler trace (.json, .json.gz) or one of Nsight Systems (.sqlite, a parquetdir folder,
+    .nsys-rep), told apart by content. Text columns of the run are dictionary-encoded (`schema.COMPACT`); on
+    disk they are plain strings.
+
+    Raises InputError when a file is missing, unreadable, or without GPU rows, MissingToolError when a report
+    needs nsys and there is none.
     """
     lines = launch_log.read(log) if log else None
-    with Source(path) as source:
-        timeline = kineto.read(source)
-        digest = source.sha256()
-    on_cpu = timeline.captured.get("device", {}).get("type") == "cpu"
-    if on_cpu and not timeline.gpu.num_rows:
-        timeline.gpu = kineto.outermost_ops(timeline)
+    timeline, digest, tool = _read(path)
     if not timeline.gpu.num_rows:
-        raise InputError(
-            f"{path}: no GPU rows among {timeline.events:,} events; was the CUDA activity profiled "
-            "(ProfilerActivity.CUDA), and did the program use the GPU?"
-        )
+        raise InputError(f"{path}: no GPU rows among {timeline.events:,} events; {timeline.hint or _HINT}")
     made = assemble(timeline, classifier or default_classifier(), lines)
-    meta = _metadata(timeline, {"file": path.name, "sha256": digest})
+    meta = _metadata(timeline, tool, {"file": path.name, "sha256": digest})
     meta["time_base_unix_ns"] = saturate(timeline.base_unix_ns + made.first)
     meta["steps"] = made.steps
     meta["health"] = _health(timeline, made.table)
@@ -55,7 +55,20 @@ def ingest(path: Path, log: Path | None = None, classifier: Classifier | None = 
     return Run(made.table, meta)
 
 
-def _metadata(timeline: Timeline, source: dict[str, Any]) -> Metadata:
+def _read(path: Path) -> tuple[Timeline, str, str]:
+    """The decoded trace, the sha256 of its source, and the tool that recorded it."""
+    if nsys.recognises(path):
+        return nsys.read(path), nsys.sha256(path), "nsys"
+    with Source(path) as source:
+        timeline = kineto.read(source)
+        digest = source.sha256()
+    on_cpu = timeline.captured.get("device", {}).get("type") == "cpu"
+    if on_cpu and not timeline.gpu.num_rows:
+        timeline.gpu = kineto.outermost_ops(timeline)
+    return timeline, digest, "torch"
+
+
+def _metadata(timeline: Timeline, tool: str, source: dict[str, Any]) -> Metadata:
     """Our own capture's facts where the trace carries them, else what the trace itself says."""
     known = timeline.captured
     return {
@@ -64,7 +77,7 @@ def _metadata(timeline: Timeline, source: dict[str, Any]) -> Metadata:
         "model": known.get("model"),
         "variant": known.get("variant"),
         "mode": known.get("mode"),
-        "tool": known.get("tool") or "torch",
+        "tool": known.get("tool") or tool,
         "workload": known.get("workload"),
         "device": known.get("device") or timeline.device,
         "versions": timeline.versions | (known.get("versions") or {}),

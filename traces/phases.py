@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from traces.columns import NONE, decode, encode
 from traces.nesting import enclosing, thread_keys
+from traces.readers.timeline import UNCLOSED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

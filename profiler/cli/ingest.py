@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
 
 NAME = "ingest"
-HELP = "turn traces of torch.profiler (.json, .json.gz) into runs"
+HELP = "turn traces of torch.profiler (.json, .json.gz) or Nsight Systems (.sqlite, .nsys-rep, parquetdir) into runs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

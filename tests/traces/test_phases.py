@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from traces import phases
-from traces.readers.timeline import RANGES
+from traces.readers.timeline import RANGES, UNCLOSED
 
 
 def ranges(*rows: tuple[str, int, int, int]) -> pa.Table:
@@ -108,3 +108,14 @@ def test_modules_come_from_our_ranges_and_layers_from_their_path() -> None:
     assert phases.layer_of("model.layers.17.mlp") == 17
     assert phases.layer_of("lm_head") is None
     assert phases.layer_of(None) is None
+
+
+def test_a_range_that_was_never_closed_counts_only_where_no_other_encloses_the_launch() -> None:
+    table = ranges(
+        ("warmup", 0, 99, 1), ("decode_0", 10, 10, 1), ("step 7", 60, 10, 2),
+        ("kernelgap.prefill#0", 40, 59, 1),
+    )  # fmt: skip
+    table = table.append_column(UNCLOSED, pa.array([True, False, False, True]))
+    assert assigned(launches((5, 1), (12, 1), (45, 1), (65, 1)), table) == [
+        ("warmup", 0), ("decode", 0), ("prefill", 0), ("step", 7),
+    ]  # fmt: skip

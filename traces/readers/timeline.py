@@ -37,6 +37,8 @@ OPS: Final = pa.schema(
     ]
 )  # fmt: skip
 RANGES: Final = pa.schema([*_TIME, ("name", TEXT), *_THREAD])
+# A further column of ranges, where the tool can tell: never closed, so the end is only the last known time.
+UNCLOSED: Final = pa.field("unclosed", pa.bool_())
 
 
 @dataclass
@@ -53,3 +55,4 @@ class Timeline:
     device: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
     captured: dict[str, Any] = field(default_factory=dict)  # what our own capture wrote into the trace
+    hint: str = ""  # without GPU rows: what the trace holds instead, and what to try
