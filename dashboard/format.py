@@ -5,15 +5,15 @@ from __future__ import annotations
 import html
 import re
 import shlex
-import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from traces.text import NAME_LIMIT, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NONE: Final = "–"
-NAME_LIMIT: Final = 96
 _UNITS: Final = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 _PUNCTUATION: Final = re.compile(r"([!-/:-@\[-`{-~])")
 _TRANSFORMED: Final = re.compile(r"(?<=[:@<-])(?=\S)|(?<=www)(?=\\\.)", re.IGNORECASE)
@@ -50,20 +50,6 @@ def count(number: float) -> str:
     """A count: whole numbers whole, means with one decimal."""
     text = f"{number:.0f}" if float(number).is_integer() else f"{number:.1f}"
     return text if abs(number) < _SMALL else f"{number:,.0f}"
-
-
-def plain(text: object, limit: int = NAME_LIMIT) -> str:
-    """One line of text: long text cut in the middle; control, direction and broken characters by code."""
-    whole = str(text)
-    if len(whole) > limit:
-        tail = limit // 3
-        whole = f"{whole[: limit - tail - 1]}…{whole[-tail:]}"
-    return "".join(_visible(c) for c in whole)
-
-
-def _visible(char: str) -> str:
-    """Characters that hide, reorder or break text (categories Cc, Cf, Cs, Zl, Zp), by their code."""
-    return f"⟨{ord(char):04X}⟩" if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") else char
 
 
 def markdown(text: object, limit: int = NAME_LIMIT) -> str:

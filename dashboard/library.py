@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import PosixPath
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from dashboard.format import plain
 from traces import store
 from traces.errors import KernelgapError
+from traces.text import plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +68,7 @@ def sentence(error: KernelgapError, path: Path) -> str:
     return plain(str(error).removeprefix(f"{path}: "), 400)
 
 
-@st.cache_data(max_entries=2048, show_spinner=False)
+@st.cache_data(max_entries=20_000, show_spinner=False, hash_funcs={PosixPath: os.fsencode})
 def _peek(path: Path, stamp: Stamp) -> tuple[Metadata | None, str | None]:
     try:
         return store.read_metadata(path), None
@@ -74,7 +76,7 @@ def _peek(path: Path, stamp: Stamp) -> tuple[Metadata | None, str | None]:
         return None, sentence(error, path)
 
 
-@st.cache_resource(max_entries=8, show_spinner="Reading the run")
+@st.cache_resource(max_entries=8, show_spinner="Reading the run", hash_funcs={PosixPath: os.fsencode})
 def _load(path: Path, stamp: Stamp) -> Run:
     return store.read(path)
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from dashboard.format import plain
+from traces.analysis.compare import of_other_phases
 from traces.attribution.taxonomy import GROUP_OF
+from traces.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,8 @@ def rows_of(result: Comparison) -> list[Row]:
     times: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     sides: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for row in result.rows:
-        key = _name(row["key"]), _group(row["key"])
+        others = of_other_phases(row)
+        key = ("(other phases)", "other") if others else (_name(row["key"]), _group(row["key"]))
         times[key][0] += row["a"]
         times[key][1] += row["b"]
         sides[key].add(row["status"])

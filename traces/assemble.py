@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 
 
 class Assembled(NamedTuple):
-    """The rows (`schema.COMPACT`), their steps, the first start on the tool's clock, and log matches."""
+    """The rows (`schema.COMPACT`), their steps, the first start on the tool's clock, and what to report."""
 
     table: pa.Table
     steps: list[Step]
     first: int
     log_health: dict[str, int] | None
+    notes: list[str]
 
 
 class Times(NamedTuple):
@@ -86,7 +87,8 @@ def assemble(
     table = table.set_column(COMPACT.get_field_index("gap_cause"), COMPACT.field("gap_cause"), causes)
     begin, end = ledger.intervals(table)
     steps = phases.tiles(found, begin, end, times.good, inferred=inferred)
-    return Assembled(table, steps, times.first, zipped.health if zipped else None)
+    notes = [f"phase {p}: step numbers come again; steps count its ranges instead" for p in found.recounted]
+    return Assembled(table, steps, times.first, zipped.health if zipped else None, notes)
 
 
 def _times(rows: pa.Table, *, reader_knows_process: bool) -> Times:

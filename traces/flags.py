@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DAY_NS: Final = 86_400_000_000_000
-DISQUALIFYING: Final = frozenset({"negative_start", "reversed", "too_long", "zero_time"})
+DISQUALIFYING: Final = frozenset({"beyond_int64", "negative_start", "reversed", "too_long", "zero_time"})
 CLIPPED: Final = "overlap_clipped"
 
 
@@ -29,6 +29,7 @@ def judge(start: NDArray[np.int64], dur: NDArray[np.int64]) -> dict[str, NDArray
         "negative_start": start < 0,
         "reversed": dur < 0,
         "too_long": dur >= DAY_NS,
+        "beyond_int64": start > np.iinfo(np.int64).max - np.maximum(dur, DAY_NS),
     }
 
 

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from traces.attribution.classify import Classifier
     from traces.readers.timeline import Timeline
 
-_HINT: Final = (
-    "was the CUDA activity profiled (ProfilerActivity.CUDA), and did the program use the GPU?"
-)
+_HINT: Final = "was the CUDA activity profiled (ProfilerActivity.CUDA), and did the program use the GPU?"
 
 
 def ingest(path: Path, log: Path | None = None, classifier: Classifier | None = None) -> Run:
@@ -50,6 +48,7 @@ def ingest(path: Path, log: Path | None = None, classifier: Classifier | None = 
     meta["time_base_unix_ns"] = saturate(timeline.base_unix_ns + made.first)
     meta["steps"] = made.steps
     meta["health"] = _health(timeline, made.table)
+    meta["health"]["notes"] = made.notes
     if made.log_health is not None:
         meta["health"]["launch_log"] = made.log_health
     return Run(made.table, meta)
@@ -57,7 +56,11 @@ def ingest(path: Path, log: Path | None = None, classifier: Classifier | None = 
 
 def _read(path: Path) -> tuple[Timeline, str, str]:
     """The decoded trace, the sha256 of its source, and the tool that recorded it."""
-    if nsys.recognises(path):
+    try:
+        of_nsys = nsys.recognises(path)
+    except OSError as error:  # a name that the file system does not take
+        raise InputError(f"{path}: cannot open ({error.strerror or error})") from error
+    if of_nsys:
         return nsys.read(path), nsys.sha256(path), "nsys"
     with Source(path) as source:
         timeline = kineto.read(source)

@@ -6,8 +6,7 @@ Never from the GPU-side annotation: it is cut short when ranges nest.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
@@ -17,23 +16,17 @@ import pyarrow.compute as pc
 
 from traces.columns import NONE, decode, encode
 from traces.nesting import enclosing, thread_keys
+from traces.range_names import OURS, PROFILER_STEP, Parsed, label, parse
 from traces.readers.timeline import UNCLOSED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from traces.schema import Step
 
     Int64s = NDArray[np.int64]
 
-_OURS = re.compile(r"kernelgap\.(?P<phase>.+)#(?P<step>\d+)\Z")
-_PROFILER_STEP = re.compile(r"(?P<phase>ProfilerStep)\s*#\s*(?P<step>\d+)\Z")
-_NUMBERED = re.compile(r"(?P<phase>.*?\S)[\s_\-#:.]*?(?P<step>\d+)\Z")
-_NEVER = re.compile(r"## |nccl:|Optimizer\.|enumerate\(DataLoader\)|\[pytorch\|")
 MODULE_PREFIX: Final = "## module "
-_MAX_STEP: Final = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -42,17 +35,7 @@ class Phases:
 
     phase: pa.DictionaryArray
     step: pa.Array
-
-
-def parse(name: str) -> tuple[str, int | None] | None:
-    """The phase a range names and its trailing number; None for ranges that never name a phase."""
-    if _NEVER.match(name):
-        return None
-    found = _OURS.match(name) or _PROFILER_STEP.match(name) or _NUMBERED.match(name)
-    if not found:
-        return name, None
-    step = int(found["step"])
-    return (found["phase"], step) if step <= _MAX_STEP else (name, None)
+    recounted: list[str] = field(default_factory=list)  # phases whose step numbers came again
 
 
 def assign(rows: pa.Table, ranges: pa.Table) -> Phases:
@@ -65,12 +48,14 @@ def assign(rows: pa.Table, ranges: pa.Table) -> Phases:
     """
     names = ranges["name"].to_pylist()
     parsed = [parse(n) for n in names]
-    labels = _numbered(parsed, ranges["start"].to_numpy())
+    start = ranges["start"].to_numpy()
+    labels, recounted = label(parsed, start, start + ranges["dur"].to_numpy())
     chosen = _choose(rows, ranges, names, parsed)
     steps = pa.array([step for _, step in labels], pa.int32())
     return Phases(
         decode(chosen, [phase for phase, _ in labels]),
         steps.take(pa.array(chosen, mask=chosen == NONE)),
+        recounted,
     )
 
 
@@ -98,11 +83,9 @@ def layer_of(module: str | None) -> int | None:
     return number if number is not None and number < 2**15 else None
 
 
-def _choose(
-    rows: pa.Table, ranges: pa.Table, names: list[str], parsed: list[tuple[str, int | None] | None]
-) -> Int64s:
-    ours = np.array([bool(_OURS.match(n)) for n in names], dtype=bool)
-    profiler = np.array([bool(_PROFILER_STEP.match(n)) for n in names], dtype=bool)
+def _choose(rows: pa.Table, ranges: pa.Table, names: list[str], parsed: list[Parsed]) -> Int64s:
+    ours = np.array([bool(OURS.match(n)) for n in names], dtype=bool)
+    profiler = np.array([bool(PROFILER_STEP.match(n)) for n in names], dtype=bool)
     user = np.array([p is not None for p in parsed], dtype=bool) & ~ours & ~profiler
     moments, known = _moments(rows)
     left_open = _never_closed(ranges)
@@ -149,23 +132,6 @@ def _only_one_open(mine: pa.Table, keys: Int64s, moments: Int64s, at: Int64s, fo
         here = np.flatnonzero(threads == thread)
         rivals += enclosing(mine.take(pa.array(here)), keys[here], moments, at) != NONE
     return np.where(rivals == 1, found, NONE)
-
-
-def _numbered(
-    parsed: Sequence[tuple[str, int | None] | None], start: Int64s
-) -> list[tuple[str | None, int | None]]:
-    """Ranges without a number get their occurrence: `decode`, `decode` -> 0, 1."""
-    seen: dict[str, int] = defaultdict(int)
-    out: list[tuple[str | None, int | None]] = [(None, None)] * len(parsed)
-    for i in np.argsort(start, kind="stable"):
-        if (found := parsed[i]) is None:
-            continue
-        phase, step = found
-        if step is None:
-            step = seen[phase]
-            seen[phase] += 1
-        out[i] = (phase, step)
-    return out
 
 
 def tiles(

@@ -89,27 +89,51 @@ def write(run: Run, path: Path, *, force: bool = False) -> Path:
     return path
 
 
+def is_file_target(path: Path) -> bool:
+    """Whether `-o` names one file (it ends in .parquet), not a folder. Raises OutputError if it cannot be."""
+    try:
+        return path.suffix == ".parquet" and not path.is_dir()
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
 def refuse_existing(path: Path) -> None:
-    """Raise OutputError if something is there already."""
-    if path.is_dir():
-        raise OutputError(f"{path}: is a folder; name a file ending in .parquet")
-    if path.exists():
-        raise OutputError(f"{path}: exists already; pass --force to overwrite it")
+    """Raise OutputError if something is there already, were it a dangling link."""
+    try:
+        if path.is_dir():
+            raise OutputError(f"{path}: is a folder; name a file ending in .parquet")
+        if os.path.lexists(path):
+            raise OutputError(f"{path}: exists already; pass --force to overwrite it")
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
+def check_writable(folder: Path) -> None:
+    """Raise OutputError now if nothing can be written into `folder` later."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot write there ({error.strerror or error})") from error
 
 
 def _write_groups(run: Run, path: Path) -> None:
     """Text is plain on disk; turning it so one row group at a time keeps memory small."""
     metadata = {METADATA_KEY: json.dumps(run.meta, ensure_ascii=True)}
     table = run.table.select(SCHEMA.names)
-    with pq.ParquetWriter(
-        path,
-        SCHEMA.with_metadata(metadata),
-        compression="zstd",
-        use_dictionary=[n for n in SCHEMA.names if n not in _DELTA],
-        column_encoding=dict.fromkeys(_DELTA, "DELTA_BINARY_PACKED"),
-        sorting_columns=[pq.SortingColumn(SCHEMA.get_field_index("start_ns"))],
-        write_page_checksum=True,
-    ) as writer:
+    with (
+        path.open("wb") as file,
+        pq.ParquetWriter(
+            file,  # pyarrow takes no path whose name is not UTF-8
+            SCHEMA.with_metadata(metadata),
+            compression="zstd",
+            use_dictionary=[n for n in SCHEMA.names if n not in _DELTA],
+            column_encoding=dict.fromkeys(_DELTA, "DELTA_BINARY_PACKED"),
+            sorting_columns=[pq.SortingColumn(SCHEMA.get_field_index("start_ns"))],
+            write_page_checksum=True,
+        ) as writer,
+    ):
         for first in range(0, max(table.num_rows, 1), ROW_GROUP):
             group = table.slice(first, ROW_GROUP).cast(SCHEMA).replace_schema_metadata(metadata)
             writer.write_table(group, row_group_size=ROW_GROUP)
@@ -152,7 +176,8 @@ def read(path: Path) -> Run:
     """Read a run. Raises InputError when it is missing, a folder, damaged, foreign or too new."""
     meta = read_metadata(path)
     try:
-        stored = pq.read_table(path, memory_map=False, page_checksum_verification=True)
+        with path.open("rb") as file:
+            stored = pq.read_table(file, page_checksum_verification=True)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(
             f"{path}: damaged Parquet ({_first_line(error)}); copy or ingest it again"
@@ -169,12 +194,13 @@ def read(path: Path) -> Run:
 
 def read_metadata(path: Path) -> Metadata:
     """Only the metadata of a run: cheap enough to list a folder. Raises InputError as `read` does."""
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; name one run (.parquet)")
-    if not path.exists():
-        raise InputError(f"{path}: no such file")
     try:
-        schema = pq.read_schema(path)
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder; name one run (.parquet)")
+        if not path.exists():
+            raise InputError(f"{path}: no such file")
+        with path.open("rb") as file:
+            schema = pq.read_schema(file)
     except (OSError, pa.ArrowException) as error:
         raise InputError(
             f"{path}: not a readable Parquet file ({_first_line(error)}); "

@@ -8,9 +8,10 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dashboard import charts
-from dashboard.format import duration, label, percent, plain
+from dashboard.format import duration, label, percent
 from dashboard.rows import rows_of, table
 from dashboard.summary import NEGATIVE_IDLE
+from traces.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import streamlit as st
 
-from dashboard.format import NONE, duration, plain
+from dashboard.format import NONE, duration
 from traces.analysis.kernels import search
+from traces.text import plain
 
 if TYPE_CHECKING:
     from dashboard.pair import Pair, SideName

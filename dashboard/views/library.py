@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import streamlit as st
 
-from dashboard.format import NONE, markdown, plain
+from dashboard.format import NONE, markdown
+from traces.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,9 +8,10 @@ import pyarrow as pa
 import streamlit as st
 
 from dashboard import summary
-from dashboard.format import NONE, count, duration, markdown, percent, plain, signed
+from dashboard.format import NONE, count, duration, markdown, percent, signed
 from dashboard.pair import SIDES
 from dashboard.rows import rows_of
+from traces.text import plain
 
 if TYPE_CHECKING:
     from dashboard.pair import Pair

@@ -9,10 +9,11 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dashboard import charts
-from dashboard.format import duration, label, markdown, plain, signed
+from dashboard.format import duration, label, markdown, signed
 from dashboard.rows import largest, rows_of, table
 from dashboard.summary import noise, verdict
 from dashboard.views.breakdown import NUMBERS
+from traces.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,4 +26,7 @@ def kernels_seen(run: Run, expected: Mapping[str, int]) -> dict[str, Any]:
         if count != promised
     ]
     counts = sorted(set(seen.values()))
-    return {"kernels": {"expected_per_decode_step": promised, "seen": counts}, "notes": notes}
+    return {
+        "kernels": {"expected_per_decode_step": promised, "seen": counts},
+        "notes": [*run.meta["health"].get("notes", []), *notes],
+    }

@@ -23,6 +23,7 @@ class Command(Protocol):
 
 COMMANDS: Final[tuple[Command, ...]] = (capture, ingest, show, compare)
 
+VERSION: Final = "0.1.0"
 _EPILOG: Final = """\
 exit codes: 0 ok, 1 failure (output exists, disk full), 2 usage, 3 regression found,
 4 bad input, 5 missing tool or device, 130 interrupted. Data goes to stdout, progress to stderr.
@@ -32,11 +33,12 @@ exit codes: 0 ok, 1 failure (output exists, disk full), 2 usage, 3 regression fo
 def build_parser() -> argparse.ArgumentParser:
     """The parser of `python -m profiler`."""
     parser = argparse.ArgumentParser(
-        prog="profiler",
+        prog="python -m profiler",
         description="Where every nanosecond of a token goes, and why two builds of a model differ.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"kernelgap {VERSION}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for command in COMMANDS:
         verb = verbs.add_parser(command.NAME, help=command.HELP, description=command.HELP)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 NAME = "capture"
 HELP = "run a model's variants under a profiler and write runs"
 
+LOG_SUFFIX: Final = ".launches.jsonl"
+TRACE_SUFFIX: Final = ".trace.json.gz"
+CPU_BYTES: Final = 4 << 30
 CPU_PARAMETERS: Final = 100_000_000  # more than this is no use on a CPU, and Triton's interpreter crawls
 
 
@@ -40,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", help="float16, bfloat16 or float32")
     parser.add_argument("--device", default="auto", help="auto, cuda or cpu (default auto)")
     parser.add_argument("--steps", type=options.positive, help="decode steps to profile (default 8 on a GPU)")
-    parser.add_argument("--seed", type=int, default=0, help="of the random weights and prompt (default 0)")
+    parser.add_argument(
+        "--seed", type=options.seed, default=0, help="of the random weights and prompt (default 0)"
+    )
     parser.add_argument(
         "--keep-traces", action="store_true", help="keep the raw traces (.json.gz) beside the runs"
     )
@@ -77,43 +82,49 @@ def _check(arguments: argparse.Namespace) -> None:
 
     if arguments.tool != "torch":
         raise UsageError(f"--tool {arguments.tool}: unknown; this version captures with torch")
-    output: Path | None = arguments.output
-    if output and output.suffix == ".parquet" and not output.is_dir():
+    output: Path = arguments.output or store.default_store()
+    if store.is_file_target(output):
         if len(arguments.variant) > 1:
             raise UsageError(
                 f"-o {output}: one file cannot hold {len(arguments.variant)} runs; name a folder"
             )
-        if not arguments.force:
-            store.refuse_existing(output)
-    if not arguments.variant:
-        raise UsageError("--variant: name at least one of cuda, triton")
+        beside = [output, output.with_suffix(LOG_SUFFIX), output.with_suffix(TRACE_SUFFIX)]
+        for path in [] if arguments.force else beside:
+            store.refuse_existing(path)
     if find_spec("torch") is None:
         raise MissingToolError("capture needs PyTorch: pip install 'kernelgap[gpu]' (showing runs does not)")
 
 
 def _plan(arguments: argparse.Namespace) -> tuple[Config, Workload, str]:
-    """The model, its workload and the device. Raises UsageError or MissingToolError."""
+    """The model, its workload and the device. Raises UsageError, MissingToolError or OutputError."""
     from dataclasses import replace
 
-    from profiler.capture.facts import choose_device
-    from profiler.model.config import WORKLOADS, preset
+    from profiler.capture.facts import choose_device, needed_bytes
+    from profiler.capture.modes import choose_mode
+    from profiler.model.config import WORKLOADS, check_fits, preset
     from profiler.ops import check_variant
+    from traces import store
 
     for variant in arguments.variant:
         check_variant(variant)
     config = preset(arguments.model) if arguments.model else None
     device = choose_device(None if arguments.device == "auto" else arguments.device)
+    choose_mode(arguments.mode, device)
     config = config or preset("llama3-8b" if device == "cuda" else "tiny")
     if device == "cpu" and config.parameters > CPU_PARAMETERS:
         raise MissingToolError(
             f"{config.name} needs a CUDA GPU and none is used here; --model tiny runs on the CPU"
         )
     asked = {n: getattr(arguments, n) for n in ("batch", "prompt", "new_tokens", "dtype")}
-    return (
-        config,
-        replace(WORKLOADS[config.name], **{n: v for n, v in asked.items() if v is not None}),
-        device,
-    )
+    workload = replace(WORKLOADS[config.name], **{n: v for n, v in asked.items() if v is not None})
+    check_fits(config, workload)
+    if device == "cpu" and needed_bytes(config, workload) > CPU_BYTES:
+        raise UsageError(
+            f"batch {workload.batch}, prompt {workload.prompt}: too much for the CPU; ask for less"
+        )
+    output: Path = arguments.output or store.default_store()
+    store.check_writable(output.parent if store.is_file_target(output) else output)
+    return config, workload, device
 
 
 def _keep(captured: CapturedTrace, arguments: argparse.Namespace) -> Path:
@@ -125,12 +136,12 @@ def _keep(captured: CapturedTrace, arguments: argparse.Namespace) -> Path:
     made.meta["run_id"] = uuid.uuid4().hex[:8]
     made.meta["health"] |= health.kernels_seen(made, captured.expected)
     target = arguments.output or store.default_store()
-    single = target.suffix == ".parquet" and not target.is_dir()
+    single = store.is_file_target(target)
     path = store.write(made, target if single else target / store.file_name(made.meta), force=arguments.force)
     if captured.launches:
-        store.copy(captured.launches, path.with_suffix(".launches.jsonl"))
+        store.copy(captured.launches, path.with_suffix(LOG_SUFFIX))
     if arguments.keep_traces:
-        store.copy(captured.trace, path.with_suffix(".trace.json.gz"), compress=True)
+        store.copy(captured.trace, path.with_suffix(TRACE_SUFFIX), compress=True)
     return path
 
 

@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING
 
 from profiler.cli import options
 from traces.errors import KernelgapError, UsageError
+from traces.text import plain
 
 if TYPE_CHECKING:
     import argparse
 
 NAME = "ingest"
-HELP = "turn traces of torch.profiler (.json, .json.gz) or Nsight Systems (.sqlite, .nsys-rep, parquetdir) into runs"
+HELP = "turn traces of torch.profiler or Nsight Systems into runs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's flags."""
-    parser.add_argument("inputs", nargs="+", type=Path, metavar="IN", help="trace files")
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        type=Path,
+        metavar="IN",
+        help="traces: .json, .json.gz, .sqlite, .nsys-rep, parquetdir",
+    )
     options.add_output(parser, "a .parquet file (one input) or a folder; default: $KERNELGAP_STORE or ./runs")
     parser.add_argument(
         "--log", type=Path, metavar="FILE", help="launch log (.launches.jsonl) of its CUDA graph"
@@ -36,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         except KernelgapError as error:
             if len(arguments.inputs) == 1:
                 raise
-            print(f"kernelgap: {error}", file=sys.stderr)
+            print(f"kernelgap: {plain(error, 2000)}", file=sys.stderr)
             code = code or error.exit_code
     if arguments.json:
         import json
@@ -53,7 +60,7 @@ def _target(output: Path | None, inputs: int) -> Path:
 
     if output is None:
         return store.default_store()
-    if output.suffix == ".parquet" and not output.is_dir() and inputs > 1:
+    if store.is_file_target(output) and inputs > 1:
         raise UsageError(f"-o {output}: one file cannot hold {inputs} runs; name a folder")
     return output
 
@@ -62,11 +69,11 @@ def _one(source: Path, target: Path, log: Path | None, *, force: bool) -> Path:
     from profiler.cli.render import health_lines
     from traces import ingest, store
 
-    single = target.suffix == ".parquet" and not target.is_dir()
+    single = store.is_file_target(target)
     if single and not force:
         store.refuse_existing(target)  # before the work, not after it
     made = ingest.ingest(source, log)
     path = store.write(made, target if single else target / store.file_name(made.meta), force=force)
     for line in health_lines(made.meta["health"]):
-        print(f"{source.name}: {line}", file=sys.stderr)
+        print(plain(f"{source.name}: {line}", 2000), file=sys.stderr)
     return path

@@ -13,7 +13,7 @@ def add_by(parser: argparse.ArgumentParser) -> None:
 
 def add_phase(parser: argparse.ArgumentParser) -> None:
     """`--phase`: only the tiles of one phase."""
-    parser.add_argument("--phase", help="only this phase's steps, such as decode")
+    parser.add_argument("--phase", type=name, help="only this phase's steps, such as decode")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -31,15 +31,31 @@ def add_output(parser: argparse.ArgumentParser, help_text: str) -> None:
 
 def columns(text: str) -> list[str]:
     """`a,b` as a list; their names are checked where the run is known."""
-    return [part.strip() for part in text.split(",") if part.strip()]
+    found = [part.strip() for part in text.split(",") if part.strip()]
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} names nothing")
+    return found
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    """A whole number from 1 to 2**31 - 1."""
+    return _within(text, 1, 2**31 - 1)
+
+
+def seed(text: str) -> int:
+    """A whole number from 0 to 2**63 - 1."""
+    return _within(text, 0, 2**63 - 1)
+
+
+def name(text: str) -> str:
+    """Any text but an empty one."""
+    if not text:
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text
+
+
+def _within(text: str, low: int, high: int) -> int:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else low - 1
+    if not low <= number <= high:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
     return number

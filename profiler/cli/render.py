@@ -9,7 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from traces.analysis.compare import of_other_phases
 from traces.attribution.taxonomy import COLOURS, GROUP_OF
+from traces.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,12 +20,23 @@ if TYPE_CHECKING:
     from traces.analysis.compare import Comparison
     from traces.store import Run
 
+_NEGATIVE = {
+    "unprofiled": "its kernels took longer under the profiler than the whole step without",
+    "profiled": "kernels of its steps run beyond the steps' tiles",
+}
 CPU_NOTICE = "CPU, not a GPU latency: these times only show that the pipeline works here"
 
 
+class _Output(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to `main` (rich would exit with 1)."""
+        raise BrokenPipeError
+
+
 def console() -> Console:
-    """Standard output; wide enough not to cut names when it is not a terminal."""
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160, highlight=False)
+    """Standard output; wide enough not to cut names when it is not a terminal. Names are never markup."""
+    width = None if sys.stdout.isatty() else 160
+    return _Output(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
 
 def nanoseconds(ns: float) -> str:
@@ -38,14 +51,15 @@ def print_breakdown(result: Breakdown, top: int) -> None:
     """Rows, idle, and the closing ledger line."""
     out = console()
     _print_header(out, result.run)
-    what = f"phase {result.phase}" if result.phase else "whole run"
-    table = Table(title=f"{what}: {nanoseconds(result.span_ns)}", title_justify="left")
+    what = f"phase {plain(result.phase)}" if result.phase else "whole run"
+    table = Table(title=Text(f"{what}: {nanoseconds(result.span_ns)}"), title_justify="left")
     for name in result.by:
         table.add_column(name, overflow="ellipsis", max_width=72, no_wrap=True)
     for name in ("count", "total", "exclusive", "share"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in result.rows[:top]:
-        cells = [_cell(row, name) for name in result.by]
+        others = result.phase is not None and row["phase"] is None
+        cells = _other_phases(result.by) if others else [_cell(row, name) for name in result.by]
         table.add_row(
             *cells, f"{row['count']:,}", nanoseconds(row["total_ns"]), nanoseconds(row["exclusive_ns"]),
             f"{row['share']:.1%}",
@@ -67,14 +81,16 @@ def print_comparison(result: Comparison, top: int) -> None:
     out = console()
     for side, label in ((result.a, "A"), (result.b, "B")):
         _print_header(out, side.run, label)
-    what = f"{result.phase} step" if result.phase else "whole run"
-    table = Table(title=f"one {what}, {result.basis} wall time", title_justify="left")
+    what = f"{plain(result.phase)} step" if result.phase else "whole run"
+    table = Table(title=Text(f"one {what}, {result.basis} wall time"), title_justify="left")
     for name in result.by:
         table.add_column(name, overflow="ellipsis", max_width=60, no_wrap=True)
     for name in ("A", "B", "B - A", "status"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in result.rows[:top]:
-        table.add_row(*(_cell(row["key"], n) for n in result.by), *_numbers(row), row["status"])
+        others = of_other_phases(row)
+        cells = _other_phases(result.by) if others else [_cell(row["key"], n) for n in result.by]
+        table.add_row(*cells, *_numbers(row), row["status"])
     if hidden := result.rows[top:]:
         rest = {k: sum(r[k] for r in hidden) for k in ("a", "b", "delta")}
         table.add_row(f"{len(hidden)} more rows (--top)", *[""] * (len(result.by) - 1), *_numbers(rest), "")
@@ -90,7 +106,7 @@ def print_comparison(result: Comparison, top: int) -> None:
             f"note: idle of {side.upper()} is negative: its kernels took longer than the unprofiled step"
         )
     for line in result.not_comparable:
-        out.print(Text(f"note: {line}"))
+        out.print(f"note: {plain(line, 500)}")
 
 
 def health_lines(health: dict[str, Any]) -> Iterator[str]:
@@ -111,7 +127,11 @@ def health_lines(health: dict[str, Any]) -> Iterator[str]:
 
 def _print_header(out: Console, run: Run, label: str = "") -> None:
     meta = run.meta
-    facts = [run.title, str(meta["device"].get("name") or "unknown device"), f"run {meta['run_id']}"]
+    facts = [
+        plain(run.title),
+        plain(meta["device"].get("name") or "unknown device"),
+        f"run {plain(meta['run_id'])}",
+    ]
     if work := meta["workload"]:
         facts.insert(
             2, f"batch {work['batch']}, prompt {work['prompt']}, {work['new_tokens']} tokens, {work['dtype']}"
@@ -119,7 +139,7 @@ def _print_header(out: Console, run: Run, label: str = "") -> None:
     out.print(Text(" | ".join(([label] if label else []) + facts), style="bold"))
     for phase, timing in (meta["unprofiled"] or {}).items():
         out.print(
-            f"  {phase}: {nanoseconds(timing['median_ns'])} a step unprofiled "
+            f"  {plain(phase)}: {nanoseconds(timing['median_ns'])} a step unprofiled "
             f"(n {timing['n']}, IQR {nanoseconds(timing['iqr_ns'])})"
         )
     if meta["device"].get("type") == "cpu":
@@ -133,13 +153,17 @@ def _print_health(out: Console, run: Run) -> None:
         + ("" if lines else ", nothing lost or doubtful")
     )
     for line in lines:
-        out.print(Text(f"  {line}"))
+        out.print(f"  {plain(line, 500)}")
 
 
 def _cell(row: dict[str, Any], name: str) -> Text:
     value = row[name]
     group = value if name == "group" else GROUP_OF.get(str(value)) if name == "category" else None
-    return Text("-" if value is None else str(value), style=COLOURS.get(group or "", ""))
+    return Text("-" if value is None else plain(value, 500), style=COLOURS.get(group or "", ""))
+
+
+def _other_phases(by: tuple[str, ...]) -> list[Text]:
+    return [Text("(other phases)"), *[Text("")] * (len(by) - 1)]
 
 
 def _closing_row(table: Table, result: Breakdown, label: str, ns: int) -> None:

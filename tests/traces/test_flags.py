@@ -35,3 +35,10 @@ def test_shorter_overlaps_on_one_stream_are_legitimate() -> None:
 def test_other_streams_and_unknown_streams_never_clip() -> None:
     assert not flags.clip(ints(0, 5), ints(100, 5), ints(0, 1))[1].any()
     assert not flags.clip(ints(0, 5), ints(100, 5), ints(-1, -1))[1].any()
+
+
+def test_a_start_whose_end_no_int64_holds_is_out() -> None:
+    last = np.iinfo(np.int64).max
+    assert (
+        flags.join(flags.judge(ints(last, last - 10), ints(2000, 20)), 2).to_pylist() == ["beyond_int64"] * 2
+    )

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from traces import phases
+from traces.range_names import parse
 from traces.readers.timeline import RANGES, UNCLOSED
 
 
@@ -47,10 +48,14 @@ def assigned(rows: pa.Table, table: pa.Table) -> list[tuple[str | None, int | No
         ("Optimizer.step#Adam.step", None),
         ("enumerate(DataLoader)#_SingleProcess.__next__", None),
         ("run_99999999999999999999", ("run_99999999999999999999", None)),
+        ("run_9999999999", ("run_9999999999", None)),
+        ("1" * 50_000 + "x", ("1" * 50_000 + "x", None)),
+        ("r_" + "1" * 5_000, ("r_" + "1" * 5_000, None)),
+        ("Torch-Compiled Region: 0/0", None),
     ],
 )
 def test_parse(name: str, expected: Any) -> None:
-    assert phases.parse(name) == expected
+    assert parse(name) == expected
 
 
 def test_ours_win_over_user_ranges_and_those_over_profiler_steps() -> None:
@@ -75,6 +80,16 @@ def test_another_thread_takes_our_range_or_the_only_user_range_open() -> None:
 def test_unnumbered_ranges_count_their_occurrences() -> None:
     table = ranges(("decode", 20, 5, 1), ("decode", 0, 5, 1))
     assert assigned(launches((1, 1), (21, 1)), table) == [("decode", 0), ("decode", 1)]
+
+
+def test_numbers_that_come_again_are_counted_so_that_no_two_steps_merge() -> None:
+    names = [f"decode_{i}" for i in (0, 1, 0, 1)]
+    table = ranges(*((n, 10 * i, 5, 1) for i, n in enumerate(names)), ("decode_1", 31, 3, 2))
+    found = phases.assign(launches(*((10 * i + 1, 1) for i in range(4)), (32, 2)), table)
+    assert found.step.to_pylist() == [0, 1, 2, 3, 3]
+    assert found.recounted == ["decode"]
+    threads = ranges(("step_1", 0, 10, 1), ("step_1", 1, 9, 2), ("step_2", 20, 5, 1))
+    assert phases.assign(launches((2, 1), (3, 2), (21, 1)), threads).step.to_pylist() == [1, 1, 2]
 
 
 def test_a_graph_side_annotation_is_never_needed_and_launch_decides() -> None:

@@ -63,8 +63,7 @@ def breakdown(run: Run, by: Sequence[str] = ("group",), phase: str | None = None
         exclusive, _, totals = ledger.close(table)
         rows = _grouped(table, pa.array(exclusive), keys)
     else:
-        windows = [(s["start_ns"], s["end_ns"]) for s in steps_of(run, phase)]
-        inside, totals = ledger.close_windows(table, windows)
+        inside, totals = ledger.close_windows(table, windows_of(steps_of(run, phase)))
         mine = pc.fill_null(pc.equal(table["phase"], phase), False)
         shares = pa.array(inside)
         rows = _grouped(table.filter(mine), shares.filter(_flat(mine)), keys)
@@ -95,6 +94,17 @@ def steps_of(run: Run, phase: str) -> list[Step]:
         known = ", ".join(dict.fromkeys(s["phase"] for s in run.meta["steps"])) or "none"
         raise UsageError(f"--phase {phase}: not in this run ({run.path or run.title}); its phases: {known}")
     return steps
+
+
+def windows_of(steps: Sequence[Step]) -> list[tuple[int, int]]:
+    """The tiles as disjoint windows: incomplete ones can overlap where kernels do."""
+    out: list[tuple[int, int]] = []
+    for first, last in sorted((s["start_ns"], s["end_ns"]) for s in steps):
+        if out and first < out[-1][1]:
+            out[-1] = (out[-1][0], max(last, out[-1][1]))
+        else:
+            out.append((first, last))
+    return out
 
 
 def _grouped(table: pa.Table, exclusive: pa.Array, keys: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traces import ledger
-from traces.analysis.breakdown import checked, steps_of
+from traces.analysis.breakdown import checked, steps_of, windows_of
 from traces.errors import UsageError
 from traces.schema import SCHEMA_VERSION, Workload
 
@@ -34,6 +34,7 @@ class Side:
 
     run: Run
     rows: dict[Key, int]
+    others: int  # rows of other phases inside the tiles
     tiles: list[int]  # wall time of each counted step, summed over devices
     devices: int
     unprofiled: int | None  # likewise
@@ -99,8 +100,8 @@ def compare(a: Run, b: Run, by: Sequence[str] | None = None, phase: str | None =
     idle: dict[str, Any] = {side: total[side] - sum(r[side] for r in rows) for side in ("a", "b", "delta")}
     if negative := [side for side in ("a", "b") if idle[side] < 0]:
         idle["negative"] = negative
-    matched = sum(r["a"] + r["b"] for r in rows if r["status"] == "matched")
-    everything = sum(r["a"] + r["b"] for r in rows)
+    matched = sum(r["a"] + r["b"] for r in rows if r["status"] == "matched" and not of_other_phases(r))
+    everything = sum(r["a"] + r["b"] for r in rows if not of_other_phases(r))
     return Comparison(
         left, right, keys, phase, basis, total, rows, idle,
         matched / everything if everything else 0.0, _differences(left, right, phase),
@@ -112,6 +113,11 @@ def regressed(result: Comparison, percent: float) -> bool:
     noise = max(_spread(s, result.phase)["iqr_ns"] or 0 for s in (result.a, result.b))
     limit = result.total["a"] * percent / 100
     return result.total["delta"] > limit and result.total["delta"] > noise
+
+
+def of_other_phases(row: dict[str, Any]) -> bool:
+    """True for the one row that holds what else ran inside the tiles; it has the key `phase`: None."""
+    return "phase" in row
 
 
 def _default_by(a: Run, b: Run) -> tuple[str, ...]:
@@ -135,21 +141,19 @@ def _side(run: Run, keys: tuple[str, ...], phase: str | None) -> Side:
     if phase is None:
         exclusive, _, totals = ledger.close(table)
         span = sum(d.span_ns for d in totals)
-        return Side(run, _sums(table, pa.array(exclusive), keys, 1), [span], len(totals), None)
+        return Side(run, _sums(table, pa.array(exclusive), keys, 1), 0, [span], max(len(totals), 1), None)
     steps = counted(steps_of(run, phase))
     numbers = pa.array([s["step"] for s in steps], pa.int32())
     mine = pc.and_(pc.equal(table["phase"], phase), pc.is_in(table["step"], numbers))
     mine = pc.fill_null(mine, False)
     rows = _sums(table.filter(mine), table["exclusive_ns"].filter(mine), keys, len(steps))
-    inside, totals = ledger.close_windows(table, [(s["start_ns"], s["end_ns"]) for s in steps])
+    inside, totals = ledger.close_windows(table, windows_of(steps))
     foreign = pc.invert(pc.fill_null(pc.equal(table["phase"], phase), False)).to_numpy()
-    if other := _per(int(inside[foreign].sum()), len(steps)):
-        nothing: Key = (None,) * len(keys)
-        rows[nothing] = rows.get(nothing, 0) + other
+    others = _per(int(inside[foreign].sum()), len(steps))
     devices = max(len(totals), 1)
     tiles = [(s["end_ns"] - s["start_ns"]) * devices for s in steps]
     known = (run.meta.get("unprofiled") or {}).get(phase)
-    return Side(run, rows, tiles, devices, known["median_ns"] * devices if known else None)
+    return Side(run, rows, others, tiles, devices, known["median_ns"] * devices if known else None)
 
 
 def counted(steps: list[Step]) -> list[Step]:
@@ -173,6 +177,10 @@ def _rows(a: Side, b: Side, keys: tuple[str, ...]) -> list[dict[str, Any]]:
         status = "matched" if key in a.rows and key in b.rows else "only_a" if key in a.rows else "only_b"
         values = _delta(a.rows.get(key, 0), b.rows.get(key, 0))
         rows.append({"key": dict(zip(keys, key, strict=True)), **values, "status": status})
+    if a.others or b.others:
+        status = "matched" if a.others and b.others else "only_a" if a.others else "only_b"
+        values = _delta(a.others, b.others)
+        rows.append({"key": dict.fromkeys(keys), "phase": None, **values, "status": status})
     return sorted(rows, key=lambda r: (-abs(r["delta"]), -max(r["a"], r["b"]), str(r["key"])))
 
 

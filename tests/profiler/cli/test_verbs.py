@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from profiler.__main__ import main
 from tests.traces.builders import run, step
-from tests.traces.traces import op, trace, two_steps, write
+from tests.traces.traces import host, kernel, op, trace, two_steps, user_range, write
 from traces import store
 
 ROOT = Path(__file__).parents[3]
@@ -133,7 +136,6 @@ def test_compare_fails_over_a_limit_with_code_3(tmp_path: Path, capsys: pytest.C
     [
         (["capture", "--model", "nope"], 2),
         (["capture", "--variant", "nope"], 2),
-        (["capture", "--variant", ","], 2),
         (["capture", "--device", "tpu"], 2),
         (["capture", "--tool", "vtune"], 2),
         (["capture", "--mode", "warp"], 2),
@@ -174,3 +176,92 @@ def test_a_closed_pipe_is_no_error(made: Path) -> None:
     )
     assert found.stderr == ""
     assert found.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["capture", "--variant", ","],
+        ["capture", "--seed", "9" * 30],
+        ["capture", "--batch", "1000000000000"],
+        ["show", "x.parquet", "--by", ","],
+        ["show", "x.parquet", "--phase", ""],
+    ],
+)
+def test_flags_that_say_nothing_sensible_are_usage_errors(argv: list[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(argv)
+
+
+def test_names_are_shown_as_text_whatever_they_hold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "[red]k[/x]\x1b[31m\nnext :smile:"
+    events = [user_range("[/x]_0", 0, 9), host("cudaLaunchKernel", 1, 1, 1), kernel(name, 5, 2, 1)]
+    source = write(tmp_path / "t.json", trace(*events))
+    assert main(["ingest", str(source), "-o", str(tmp_path / "r.parquet")]) == 0
+    assert main(["show", str(tmp_path / "r.parquet"), "--by", "name", "--phase", "[/x]"]) == 0
+    assert main(["compare", *[str(tmp_path / "r.parquet")] * 2]) == 0
+    out = capsys.readouterr().out
+    assert "[red]k[/x]⟨001B⟩[31m⟨000A⟩next :smile:" in out
+    assert "phase [/x]" in out
+
+
+def test_rows_of_other_phases_are_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"start_ns": 0, "dur_ns": 5, "phase": "d", "step": 0}, {"start_ns": 5, "dur_ns": 5}]
+    made = run(rows, steps=[step("d", 0, 0, 10, complete=False)])
+    path = str(store.write(made, tmp_path / "r.parquet"))
+    for argv in (["show", path, "--phase", "d"], ["compare", path, path, "--by", "op"]):
+        assert main(argv) == 0
+        assert "(other phases)" in capsys.readouterr().out
+
+
+def test_paths_no_file_system_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = str(tmp_path / ("a" * 300 + ".parquet"))
+    source = str(write(tmp_path / "t.json", two_steps()))
+    assert failure(capsys, "show", long)[0] == 4
+    assert failure(capsys, "ingest", long, "-o", str(tmp_path))[0] == 4
+    assert failure(capsys, "ingest", source, "-o", long)[0] == 1
+
+
+def test_a_name_that_is_not_utf8_works(tmp_path: Path) -> None:
+    odd = os.fsencode(tmp_path) + b"/out\xff.parquet"
+    write(tmp_path / "t.json", two_steps())
+    for argv in ([b"ingest", b"t.json", b"-o", odd], [b"show", odd]):
+        found = subprocess.run(
+            [sys.executable.encode(), b"-m", b"profiler", *argv],
+            cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, check=False,
+        )  # fmt: skip
+        assert (found.returncode, found.stderr) == (0, b"")
+
+
+def test_output_that_cannot_be_written_is_one_line(made: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        found = subprocess.run(
+            [sys.executable, "-m", "profiler", "show", str(made)],
+            cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert found.returncode == 1
+    assert found.stderr == "kernelgap: cannot write the output (No space left on device)\n"
+
+
+def test_capture_looks_for_a_writable_place_before_it_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    code, line = failure(capsys, "capture", "--model", "tiny", "--device", "cpu", "-o", "/proc/nope")
+    assert (code, "cannot write there" in line) == (1, True)
+
+
+@pytest.mark.parametrize("after", [0.7, 3.0])
+def test_interrupted_is_130_and_leaves_nothing(tmp_path: Path, after: float) -> None:
+    command = [sys.executable, "-m", "profiler", "capture", "--model", "tiny", "--device", "cpu"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    child = subprocess.Popen(
+        [*command, "--prompt", "64", "--new-tokens", "60", "-o", str(tmp_path / "runs")],
+        cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(after)
+    child.send_signal(signal.SIGINT)
+    _, stderr = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert stderr.splitlines()[-1] == "kernelgap: interrupted"
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith("kernelgap")] == []
+    assert list((tmp_path / "runs").glob("*")) == []

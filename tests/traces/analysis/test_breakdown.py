@@ -50,6 +50,19 @@ def test_a_phase_spans_its_tiles_and_shows_other_rows_as_one_of_phase_null() -> 
     assert got.idle_ns + sum(r["exclusive_ns"] for r in got.rows) == got.span_ns
 
 
+def test_overlapping_tiles_count_their_time_once() -> None:
+    made = run(
+        [
+            {"start_ns": 0, "dur_ns": 100, "phase": "d", "step": 0},
+            {"start_ns": 40, "dur_ns": 100, "phase": "d", "step": 2, "stream": 8},
+        ],
+        steps=[step("d", 0, 0, 100, complete=False), step("d", 2, 40, 140, complete=False)],
+    )
+    got = breakdown(made, ["step"], "d")
+    assert (got.span_ns, got.busy_ns) == (140, 140)
+    assert [r["exclusive_ns"] for r in got.rows] == [70, 70]
+
+
 def test_json_has_the_promised_shape() -> None:
     made = breakdown(two_phases(), ["group", "category"]).to_json()  # type: ignore[arg-type]
     assert set(made) >= {

@@ -75,8 +75,13 @@ def test_rows_of_no_phase_inside_the_tiles_show_as_null() -> None:
         [{"start_ns": 0, "dur_ns": 5, "phase": "decode", "step": 0}, {"start_ns": 6, "dur_ns": 2}],
         steps=[step("decode", 0, 0, 10, complete=False)],
     )
-    rows = compare(made, made).rows
-    assert [(r["key"]["category"], r["a"]) for r in rows] == [("gemm", 5), (None, 2)]
+    got = compare(made, made)
+    rows = got.rows
+    assert (got.aligned_share, "phase" in rows[1]) == (1.0, True)
+    assert [(r["key"]["category"], r["a"], r["status"]) for r in rows] == [
+        ("gemm", 5, "matched"),
+        (None, 2, "matched"),
+    ]
 
 
 def test_what_is_not_comparable_is_said() -> None:
