@@ -29,7 +29,7 @@ def judge(start: NDArray[np.int64], dur: NDArray[np.int64]) -> dict[str, NDArray
         "negative_start": start < 0,
         "reversed": dur < 0,
         "too_long": dur >= DAY_NS,
-        "beyond_int64": start > np.iinfo(np.int64).max - np.maximum(dur, DAY_NS),
+        "beyond_int64": start > np.iinfo(np.int64).max - DAY_NS,
     }
 
 

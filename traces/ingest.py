@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import pyarrow.compute as pc
 
 from traces.assemble import assemble
@@ -15,7 +16,7 @@ from traces.errors import InputError
 from traces.readers import kineto, nsys
 from traces.readers.files import Source
 from traces.readers.times import saturate
-from traces.schema import KINDS, SCHEMA_VERSION, Metadata
+from traces.schema import KINDS, SCHEMA_VERSION, Captured, Metadata
 from traces.store import Run
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _read(path: Path) -> tuple[Timeline, str, str]:
     with Source(path) as source:
         timeline = kineto.read(source)
         digest = source.sha256()
-    on_cpu = timeline.captured.get("device", {}).get("type") == "cpu"
+    on_cpu = _captured(timeline).get("device", {}).get("type") == "cpu"
     if on_cpu and not timeline.gpu.num_rows:
         timeline.gpu = kineto.outermost_ops(timeline)
     return timeline, digest, "torch"
@@ -73,10 +74,10 @@ def _read(path: Path) -> tuple[Timeline, str, str]:
 
 def _metadata(timeline: Timeline, tool: str, source: dict[str, Any]) -> Metadata:
     """Our own capture's facts where the trace carries them, else what the trace itself says."""
-    known = timeline.captured
+    known = _captured(timeline)
     return {
         "schema_version": SCHEMA_VERSION,
-        "run_id": str(known.get("run_id") or uuid.uuid4().hex[:8]),
+        "run_id": uuid.uuid4().hex[:8],
         "model": known.get("model"),
         "variant": known.get("variant"),
         "mode": known.get("mode"),
@@ -90,6 +91,15 @@ def _metadata(timeline: Timeline, tool: str, source: dict[str, Any]) -> Metadata
         "unprofiled": known.get("unprofiled"),
         "health": {},
     }
+
+
+def _captured(timeline: Timeline) -> Captured:
+    """The facts our capture left in the trace; what is not of their form is somebody else's, and counted."""
+    try:
+        return msgspec.convert(timeline.captured, Captured)
+    except msgspec.ValidationError:
+        timeline.notes.dropped.setdefault("captured_facts", {"count": 1, "first_offset": 0})
+        return {}
 
 
 def _health(timeline: Timeline, table: pa.Table) -> dict[str, Any]:

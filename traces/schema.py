@@ -127,6 +127,19 @@ class Metadata(TypedDict):
     health: dict[str, Any]
 
 
+class Captured(TypedDict, total=False):
+    """What our own capture writes into a trace under the key `kernelgap`."""
+
+    model: str | None
+    variant: str | None
+    mode: str | None
+    tool: str
+    workload: Workload | None
+    device: dict[str, Any]
+    versions: dict[str, Any]
+    unprofiled: dict[str, Unprofiled] | None
+
+
 def empty_columns(rows: int) -> dict[str, pa.Array]:
     """Every column of `COMPACT`, all null, `rows` long."""
     return {field.name: pa.nulls(rows, field.type) for field in COMPACT}

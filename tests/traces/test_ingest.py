@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.traces.traces import BASE, host, kernel, op, trace, two_steps, user_range, write
-from traces import ledger
+from traces import ledger, store
 from traces.errors import InputError
 from traces.ingest import ingest
 from traces.schema import COMPACT
@@ -200,4 +200,31 @@ def test_without_ranges_steps_are_inferred_from_repetition_and_say_so(tmp_path: 
         ("step", 3, 250_000, 273_000),
     ]
     assert all(s["inferred"] for s in run.meta["steps"])
+    assert_closed(run)
+
+
+@pytest.mark.parametrize(
+    "facts", [{"device": "x"}, {"model": 1}, {"workload": {}}, {"unprofiled": {"decode": 3}}]
+)
+def test_foreign_facts_under_our_key_are_left_and_counted(tmp_path: Path, facts: dict[str, object]) -> None:
+    run = ingest(write(tmp_path / "t.json", trace(kernel("k", 1, 2), kernelgap=facts)))
+    assert run.meta["health"]["dropped"]["captured_facts"]["count"] == 1
+    assert store.read(store.write(run, tmp_path / "r.parquet")).meta["model"] is None
+
+
+def test_shapes_beyond_any_machine_give_no_work(tmp_path: Path) -> None:
+    shaped = {"Input Dims": [[10**10, 10**10], [10**10, 10**10]], "Input type": ["float", "float"]}
+    events = [
+        op("aten::mm", 0, 9, **shaped),
+        host("cudaLaunchKernel", 1, 1, 1),
+        kernel("ampere_sgemm_32x32_nn", 10, 5, 1),
+    ]
+    run = ingest(write(tmp_path / "t.json", trace(*events)))
+    assert run.table["flops"].to_pylist() == [None]
+
+
+def test_times_no_int64_holds_are_flagged(tmp_path: Path) -> None:
+    run = ingest(write(tmp_path / "t.json", trace(kernel("a", 10, 5), kernel("b", 1e30, 5))))
+    assert run.table["flag"].to_pylist() == [None, "beyond_int64"]
+    assert run.table["used_ns"].to_pylist() == [5000, 0]
     assert_closed(run)

@@ -8,7 +8,7 @@ agree, in order; otherwise it stays attributed by name and the mismatch is count
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from traces.attribution.graphs import Replays
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 FACTS: Final = ("module", "op", "shape", "flops", "min_bytes")
 
 
@@ -37,8 +38,8 @@ class Line(msgspec.Struct):
     module: str | None = None
     op: str | None = None
     shape: str | None = None
-    flops: int | None = None
-    min_bytes: int | None = None
+    flops: Count | None = None
+    min_bytes: Count | None = None
 
 
 class Zipped(NamedTuple):

@@ -83,7 +83,10 @@ def product(op: str, dims: str | None, types: str | None) -> Work | None:
     m = left[-2] if batched else _product(left[:-1])
     moved = batch * size * (m * k + k * n + m * n)
     prefix = f"B{batch} " if batched else ""
-    return Work(2 * batch * m * n * k, moved, f"{prefix}M{m} N{n} K{k} {dtype}")
+    flops = 2 * batch * m * n * k
+    if max(flops, moved) >= 2**63:  # no machine does this; the recorded shape is damaged
+        return None
+    return Work(flops, moved, f"{prefix}M{m} N{n} K{k} {dtype}")
 
 
 def _whole(shape: object) -> bool:
