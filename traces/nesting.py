@@ -26,15 +26,14 @@ class Nest:
 
     def _parents(self) -> Int64s:
         """For each interval the nearest earlier one still open when it starts."""
-        parent = np.full(len(self.start), NONE, np.int64)
-        open_: list[int] = []
-        starts, ends = self.start.tolist(), self.end.tolist()
-        for i, begin in enumerate(starts):
-            while open_ and ends[open_[-1]] < begin:
-                open_.pop()
-            if open_:
-                parent[i] = open_[-1]
-            open_.append(i)
+        parent = np.arange(len(self.start)) - 1
+        if len(self.end):  # nothing before it is open: an outermost one
+            parent[1:][np.maximum.accumulate(self.end)[:-1] < self.start[1:]] = NONE
+        # Whatever a closed candidate itself looked past is closed as well, so jump to its candidate.
+        closed = np.flatnonzero(parent != NONE)
+        while len(closed := closed[self.end[parent[closed]] < self.start[closed]]):
+            parent[closed] = parent[parent[closed]]
+            closed = closed[parent[closed] != NONE]
         return parent
 
     def innermost(self, moments: Int64s) -> Int64s:

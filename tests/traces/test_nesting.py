@@ -24,3 +24,11 @@ def test_innermost_and_outermost_of_nested_intervals() -> None:
     moments = np.array([5, 13, 25, 41, 101])
     assert nest.innermost(moments).tolist() == [7, 9, 8, 10, NONE]
     assert nest.outermost(moments).tolist() == [7, 7, 7, 7, NONE]
+
+
+def test_many_siblings_in_one_parent() -> None:
+    inner = np.arange(1, 20001, 2)
+    start = np.concatenate([[0], inner])
+    nest = Nest(start, np.concatenate([[50_000], np.ones(len(inner), np.int64)]), np.arange(len(start)))
+    assert nest.innermost(np.array([20_000, 30_000, 60_000])).tolist() == [10_000, 0, NONE]
+    assert set(nest.parent[1:].tolist()) == {0}
