@@ -23,7 +23,10 @@ _MESSAGE_LIMIT = 2000
 
 def command() -> int:
     """The whole process: `python -m profiler` and the console script."""
-    sys.meta_path.insert(0, _WithoutPandas())
+    if {"ingest", "show", "compare"} & set(sys.argv[1:2]):
+        from traces.lean import without_pandas
+
+        without_pandas()
     signal.signal(signal.SIGINT, _interrupt)
     signal.signal(signal.SIGTERM, _terminate)
     for stream in (sys.stdout, sys.stderr):
@@ -70,19 +73,6 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _terminate(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)  # unwinds, so that temporary files go
-
-
-class _WithoutPandas:
-    """pyarrow imports pandas, where it is installed, only to ask whether a list is a Series.
-
-    That takes 0.4 s, and no verb needs it.
-    """
-
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """Say that there is no pandas, and leave every other module to the other finders."""
-        if name == "pandas":
-            raise ModuleNotFoundError("not used by the command line", name=name)
 
 
 def _fail(message: str, code: int) -> int:

@@ -12,7 +12,7 @@ from traces import flags, ledger, linking, phases, repetition
 from traces.analysis import gaps
 from traces.attribution import graphs, launch_log, work
 from traces.columns import NONE, combine, decode, encode, number
-from traces.schema import COMPACT, SCHEMA, empty_columns
+from traces.schema import COMPACT, SCHEMA
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,7 +82,10 @@ def assemble(
     if zipped:
         columns |= _logged(columns, zipped)
     columns["layer"] = phases.layers(columns["module"])
-    table = pa.table(empty_columns(rows.num_rows) | columns, schema=COMPACT)
+    rest = {f.name: pa.nulls(rows.num_rows, f.type) for f in COMPACT if f.name not in columns}
+    del rows
+    table = pa.table(rest | columns, schema=COMPACT)
+    del rest, columns
     causes = gaps.causes(table, gap, _on_run_clock(timeline.host, times.first))
     table = table.set_column(COMPACT.get_field_index("gap_cause"), COMPACT.field("gap_cause"), causes)
     begin, end = ledger.intervals(table)
@@ -93,9 +96,11 @@ def assemble(
 
 def _times(rows: pa.Table, *, reader_knows_process: bool) -> Times:
     """Judge and clip durations: what the ledger may use of each row."""
-    start, dur = rows["start"].to_numpy(), rows["dur"].to_numpy()
+    start, dur = rows["start"].to_numpy(), pc.fill_null(rows["dur"], 0).to_numpy()
     doubts = flags.judge(start, dur)
-    good = ~np.logical_or.reduce(list(doubts.values()))
+    doubts[flags.NO_DURATION] = pc.is_null(rows["dur"]).to_numpy(zero_copy_only=False)
+    doubts["zero_time"] &= ~doubts[flags.NO_DURATION]
+    good = ~np.logical_or.reduce([d for reason, d in doubts.items() if reason in flags.DISQUALIFYING])
     used = np.zeros(len(dur), np.int64)
     used[good], cut = flags.clip(start[good], dur[good], _queues(rows, reader_knows_process)[good])
     doubts[flags.CLIPPED] = np.zeros(len(dur), dtype=bool)

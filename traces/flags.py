@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 DAY_NS: Final = 86_400_000_000_000
 DISQUALIFYING: Final = frozenset({"beyond_int64", "negative_start", "reversed", "too_long", "zero_time"})
 CLIPPED: Final = "overlap_clipped"
+NO_DURATION: Final = "no_duration"  # null in the trace: nothing to use, but its start stands
 
 
 def judge(start: NDArray[np.int64], dur: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:

@@ -138,8 +138,3 @@ class Captured(TypedDict, total=False):
     device: dict[str, Any]
     versions: dict[str, Any]
     unprofiled: dict[str, Unprofiled] | None
-
-
-def empty_columns(rows: int) -> dict[str, pa.Array]:
-    """Every column of `COMPACT`, all null, `rows` long."""
-    return {field.name: pa.nulls(rows, field.type) for field in COMPACT}

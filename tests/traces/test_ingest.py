@@ -228,3 +228,29 @@ def test_times_no_int64_holds_are_flagged(tmp_path: Path) -> None:
     assert run.table["flag"].to_pylist() == [None, "beyond_int64"]
     assert run.table["used_ns"].to_pylist() == [5000, 0]
     assert_closed(run)
+
+
+def test_an_unknown_duration_is_null_and_flagged(tmp_path: Path) -> None:
+    run = ingest(
+        write(tmp_path / "t.json", trace(kernel("k", 1, 2), kernel("n", 5, "N/A"), kernel("z", 9, 0)))
+    )
+    assert run.table["dur_ns"].to_pylist() == [2000, None, 0]
+    assert run.table["used_ns"].to_pylist() == [2000, 0, 0]
+    assert run.table["flag"].to_pylist() == [None, "no_duration", None]
+    assert run.meta["health"]["repaired"]["no_duration"]["count"] == 1
+    assert_closed(run)
+
+
+def test_names_that_are_no_text_cost_no_other_row(tmp_path: Path) -> None:
+    text = json.dumps(trace(kernel("good", 1, 2), kernel("k\ud800x", 5, 2))).encode()
+    run = ingest(write(tmp_path / "t.json", text))
+    assert run.table.num_rows == 2
+    assert run.table["name"].to_pylist()[0] == "good"
+    assert store.write(run, tmp_path / "r.parquet").exists()
+
+
+def test_a_stray_double_comma_costs_nothing(tmp_path: Path) -> None:
+    text = json.dumps(trace(*(kernel(f"k{i}", i, 0.5) for i in range(5)))).replace(
+        '}}, {"ph"', '}},, {"ph"', 1
+    )
+    assert ingest(write(tmp_path / "t.json", text.encode())).table.num_rows == 5

@@ -6,7 +6,8 @@ Field names and their history: https://github.com/pytorch/kineto (libkineto/src/
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, field
@@ -16,45 +17,66 @@ _NOTHING = Raw(b"")
 
 
 class Args(msgspec.Struct, gc=False):
-    """The `args` we use. Types are wide: files in the wild hold numbers as strings and the reverse."""
+    """The `args` we use, in Kineto's order, which decodes fastest.
 
-    correlation: Number = None
+    Types are wide: files in the wild hold numbers as strings and the reverse. Lists stay text, because
+    few of them are ever looked at and most are alike.
+    """
+
+    external: Number = field(name="External id", default=None)
+    types: Raw = field(name="Input type", default=_NOTHING)
+    dims: Raw = field(name="Input Dims", default=_NOTHING)
     device: Number = None
     stream: Number = None
-    bytes: Number = None
-    grid: list[Number] | str | None = None
-    block: list[Number] | str | None = None
-    external: Number = field(name="External id", default=None)
+    correlation: Number = None
     registers: Number = field(name="registers per thread", default=None)
     shared: Number = field(name="shared memory", default=None)
+    grid: Raw = _NOTHING
+    block: Raw = _NOTHING
     occupancy: Number = field(name="est. achieved occupancy %", default=None)
+    bytes: Number = None
     graph_id: Number = field(name="graph id", default=None)
     graph_node: Number = field(name="graph node id", default=None)
-    dims: Raw = field(name="Input Dims", default=_NOTHING)
-    types: Raw = field(name="Input type", default=_NOTHING)
+    finished: Number = None
 
 
 class Event(msgspec.Struct, gc=False):
-    """`ts` and `dur` stay text: they are microseconds whose digits hold exact nanoseconds."""
+    """`ts` and `dur` are microseconds: numbers, or text with all their digits (see `decode_many`)."""
 
     ph: str = ""
     cat: str = ""
     name: str = ""
     pid: Number = None
     tid: Number = None
-    ts: Raw = _NOTHING
-    dur: Raw = _NOTHING
+    ts: Any = None
+    dur: Any = None
     args: Args | None = None
 
 
-_ONE = msgspec.json.Decoder(Event)
+_ONE = msgspec.json.Decoder(Event, float_hook=str)
 _MANY = msgspec.json.Decoder(list[Event])
+_MANY_EXACT = msgspec.json.Decoder(list[Event], float_hook=str)
 DECODE_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+_COMMA: Final = re.compile(rb"\s*,")
 
 
-def decode_many(text: bytes) -> list[Event]:
-    """Decode `[event, event, ...]`; raises one of DECODE_ERRORS if any part is not strict JSON."""
-    return _MANY.decode(text)
+def elements(text: bytes) -> int:
+    """Where the first event of a stretch begins: a comma may stand before it."""
+    found = _COMMA.match(text)
+    return found.end() if found else 0
+
+
+def array(text: bytes) -> bytes:
+    """A stretch `event, event, ...`, with or without a comma before the first, as a JSON array."""
+    return b"".join((b"[", memoryview(text)[elements(text) :], b"]"))
+
+
+def decode_many(text: bytes | memoryview, *, exact: bool = False) -> list[Event]:
+    """Decode `[event, event, ...]`; raises one of DECODE_ERRORS if any part is not strict JSON.
+
+    Fractional times come as floats, or with `exact` (slower) as text.
+    """
+    return (_MANY_EXACT if exact else _MANY).decode(text)
 
 
 def decode_one(text: bytes) -> Event:
@@ -79,7 +101,7 @@ def decode_loosely(text: bytes) -> Event:
     args = found.get("args")
     known: dict[str, Any] = {k: found[k] for k in ("ph", "cat", "name") if isinstance(found.get(k), str)}
     known |= {k: _number(found.get(k)) for k in ("pid", "tid")}
-    known |= {k: Raw(str(found[k]).encode()) for k in ("ts", "dur") if isinstance(found.get(k), str)}
+    known |= {k: str(found[k]) for k in ("ts", "dur") if isinstance(found.get(k), str)}
     return Event(**known, args=_args(args) if isinstance(args, dict) else None)
 
 
@@ -103,19 +125,17 @@ def _args(found: dict[str, Any]) -> Args:
     known: dict[str, Any] = {}
     for name, key in zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True):
         value = found.get(key)
-        if name in ("dims", "types"):
-            continue
-        if name in ("grid", "block"):
-            known[name] = [_number(v) for v in value] if isinstance(value, list) else None
-        else:
+        if name in ("grid", "block") and isinstance(value, list):
+            known[name] = Raw(json.dumps([_number(v) for v in value]).encode())
+        elif name not in ("grid", "block", "dims", "types"):
             known[name] = _number(value)
     return Args(**known)
 
 
-def integer(value: Number) -> int | None:
+def integer(value: object) -> int | None:
     """An integer from whatever the file holds: 7, 7.0, "7", "0x7"; None for anything else."""
     if isinstance(value, int):
-        return value
+        return int(value)
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
     if isinstance(value, str):

@@ -18,6 +18,7 @@ _BLOCK: Final = 1 << 20
 # Real traces shrink 5 to 30 times; only a bomb shrinks a thousand times.
 MAX_RATIO: Final = 400
 _BOMB_FLOOR: Final = 256 << 20
+_USUAL_RATIO: Final = 12
 
 
 class Source:
@@ -31,9 +32,9 @@ class Source:
         self.path = path
         self.damage: str | None = None
         self._hash = hashlib.sha256()
-        self._read, self._given = 0, 0
+        self._read, self.given = 0, 0  # bytes of the file, and uncompressed ones handed out
         self._file = _open(path)
-        self._pending = self._raw(_BLOCK)
+        self._pending = self._raw(len(_GZIP))
         self.compressed = self._pending.startswith(_GZIP)
         self._inflater = isal_zlib.decompressobj(wbits=31) if self.compressed else None
 
@@ -46,16 +47,23 @@ class Source:
     def read(self, size: int) -> bytes:
         """At least one and about `size` uncompressed bytes; empty at the end."""
         if not self.compressed:
-            data, self._pending = self._pending or self._raw(size), b""
+            data, self._pending = self._pending + self._raw(max(1, size - len(self._pending))), b""
+            self.given += len(data)
             return data
         parts, total = [], 0
         while total < size and (part := self._inflate(size - total)):
             parts.append(part)
             total += len(part)
-        self._given += total
-        if self._given > max(_BOMB_FLOOR, MAX_RATIO * self._read):
+        self.given += total
+        if self.given > max(_BOMB_FLOOR, MAX_RATIO * self._read):
             raise InputError(f"{self.path}: gzip grows more than {MAX_RATIO} times; refused as a gzip bomb")
         return b"".join(parts)
+
+    @property
+    def likely_size(self) -> int:
+        """About how many bytes there are, uncompressed."""
+        size = self.path.stat().st_size
+        return size * _USUAL_RATIO if self.compressed else size
 
     def sha256(self) -> str:
         """Of the whole file; reads what is left of it."""

@@ -1,149 +1,185 @@
-"""A Chrome trace as a stream: batches of events and the metadata around them, in bounded memory.
+"""A Chrome trace as a stream of stretches of events, and the metadata around them, in bounded memory.
 
-The text is cut where one event ends and the next begins, decoded strictly and fast; only a stretch that
-does not decode goes through `salvage`. A cut is right whenever `[` + stretch + `]` is valid JSON, so the
-cutter need not understand nesting, line layout or key order.
+The text is cut where one event seems to end and the next to begin, without decoding it. The first stretch
+begins at an event; if `[` + stretch + `]` is valid JSON, so does the next one. A stretch that does not
+decode (a cut inside an event, the end of the array, a broken event) goes through `recover`, and what
+is left of it is put before the next stretch. So the cutter need not understand nesting, line layout or
+key order, and stretches can be decoded ahead and elsewhere.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from traces.errors import InputError
-from traces.readers.events import DECODE_ERRORS, Event, decode_many
-from traces.readers.salvage import Notes, balanced, repair, salvage
+from traces.readers.events import DECODE_ERRORS, Event
+from traces.readers.salvage import Notes, balanced, recover, repair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-CHUNK: Final = 4 << 20
+CHUNK: Final = 2 << 20
 MAX_PENDING: Final = 64 << 20  # no event, and no metadata, is larger than this
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
-_CLOSING = re.compile(rb"\}\s*\](?=\s*(?:[,}]|\Z))")
-_TAIL_WINDOW: Final = 1 << 16
+_FIRST_KEY = re.compile(rb'\s*\{\s*("\w+")\s*:')
+_WINDOW: Final = 1 << 16
 _BLANK: Final = b" \r\n\t\xef\xbb\xbf"
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff", b"{\0", b"[\0", b"\0{", b"\0[")
+T = TypeVar("T")
 
 
-class EventStream:
-    """Iterate over lists of events; `metadata`, `notes` and `events` are complete when it is exhausted."""
+class Stretch(NamedTuple):
+    """A piece of the array's text, its separators included; `last` says that nothing follows."""
 
-    def __init__(self, read: Callable[[int], bytes], where: str) -> None:
-        self.read = read
+    offset: int
+    text: bytes
+    last: bool
+
+
+class EventStream(Generic[T]):
+    """Iterate over (offset, decoded stretch); `metadata` and `notes` are complete when it is exhausted.
+
+    `submit(text)` starts to decode a stretch and returns a function that gives the result, or None if it
+    is not strict JSON; up to `ahead` of them are under way. `build` makes the same from recovered events.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[int], bytes],
+        where: str,
+        submit: Callable[[bytes], Callable[[], T | None]],
+        build: Callable[[list[Event]], T],
+        ahead: int = 1,
+    ) -> None:
         self.where = where
         self.notes = Notes()
         self.metadata: dict[str, Any] = {}
-        self.events = 0
-        self.offset = 0  # of the pending text in the whole
-        self._pending = b""
-        self._finished = False
+        self._read, self._submit, self._build, self._ahead = read, submit, build, ahead
+        self._pending, self._offset = b"", 0  # text not cut yet, and its place in the whole
+        self._searched = 0  # no cut lies before this place of the pending text
+        self._boundary = _BOUNDARY
+        self._finished = self._done = False
 
-    def __iter__(self) -> Iterator[list[Event]]:
+    def __iter__(self) -> Iterator[tuple[int, T]]:
         head = self._find_array()
         if head is None:
             return
-        ended = False
-        while not ended:
-            self._fill()
-            batch, ended = self._next_batch()
-            self.events += len(batch)
-            if batch:
-                yield batch
-            if self._finished and not self._pending.strip() and not ended:
-                if "truncated" not in self.notes.dropped:
-                    self.notes.drop("truncated", self.offset)
-                break
-        tail = self._read_tail() if ended else b""
-        self._read_metadata(head, tail)
+        carry, ended, tail, end, end_of_array = b"", False, [], 0, 0
+        for stretch, result in self._under_way():
+            made = result()
+            end = stretch.offset + len(stretch.text)
+            if ended:
+                tail.append(stretch.text)
+            elif made is not None and not carry:
+                yield stretch.offset, made
+            else:
+                text, offset = carry + stretch.text, stretch.offset - len(carry)
+                found = recover(text, offset, self.notes, last=stretch.last)
+                if found.events:
+                    yield offset, self._build(found.events)
+                carry, ended = text[found.rest :], found.ended
+                self._refuse_endless(len(carry))
+                if ended:
+                    tail, end_of_array, carry = [carry], offset + found.rest, b""
+        if not ended and "truncated" not in self.notes.dropped:
+            self.notes.drop("truncated", end)
+        self._read_metadata(head, b"".join(tail), end_of_array)
 
-    def _fill(self, at_least: int = 0) -> None:
+    def _under_way(self) -> Iterator[tuple[Stretch, Callable[[], T | None]]]:
+        """Stretches in order, with `ahead` of them submitted before the first one is asked for."""
+        waiting: deque[tuple[Stretch, Callable[[], T | None]]] = deque()
+        while True:
+            while len(waiting) < self._ahead and (stretch := self._cut()):
+                waiting.append((stretch, self._submit(stretch.text)))
+            if not waiting:
+                return
+            yield waiting.popleft()
+
+    def _cut(self) -> Stretch | None:
+        """The next stretch: up to the last place in the pending text that looks like the end of an event."""
+        while not self._done:
+            self._fill()
+            if self._finished:
+                self._done = True
+                return Stretch(self._offset, self._consume(len(self._pending)), last=True)
+            if end := self._last_boundary():
+                return Stretch(self._offset, self._consume(end), last=False)
+        return None
+
+    def _last_boundary(self) -> int:
+        size = len(self._pending)
+        for low in (max(self._searched, size - _WINDOW), self._searched):
+            if found := list(self._boundary.finditer(self._pending, low)):
+                return found[-1].start() + 1
+        self._searched = max(0, size - _WINDOW)
+        if size > 2 * CHUNK:  # not even one event that begins like the first
+            self._boundary = _BOUNDARY
+        return 0
+
+    def _fill(self) -> None:
         """Bring in the next chunk of text."""
-        if self._finished:
-            return
-        chunk = self.read(CHUNK)
-        self._finished = not chunk
-        self._pending += chunk
-        if len(self._pending) > MAX_PENDING:
+        if not self._finished:
+            chunk = self._read(CHUNK)
+            self._finished = not chunk
+            self._pending += chunk
+            self._refuse_endless(len(self._pending))
+
+    def _refuse_endless(self, size: int) -> None:
+        if size > MAX_PENDING:
             raise InputError(f"{self.where}: no end of an event within {MAX_PENDING >> 20} MiB; not a trace")
 
     def _consume(self, count: int) -> bytes:
         taken, self._pending = self._pending[:count], self._pending[count:]
-        self.offset += count
+        self._offset += count
+        self._searched = 0
         return taken
 
     def _find_array(self) -> bytes | None:
         """Skip to the first event; returns the text before the array, or None if there is no array."""
-        while True:
+        head, at = None, 0
+        while head is None:
             self._fill()
-            if self._pending.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+            if self._pending.startswith(_UTF16):
+                raise InputError(f"{self.where}: is UTF-16 text; save it as UTF-8")
+            if self._pending[:_WINDOW].lstrip(_BLANK).startswith(b"["):
                 self._consume(self._pending.index(b"[") + 1)
-                return b""
-            if match := _ARRAY.search(self._pending):
-                return self._consume(match.end())[: match.start()]
-            if self._finished:
-                self.metadata.update(self._object(self._pending.strip(_BLANK)))
+                head = b""
+            elif match := _ARRAY.search(self._pending, at):
+                head = self._consume(match.end())[: match.start()]
+            elif self._finished:
+                self.metadata.update(self._object(self._pending.strip(_BLANK), 0))
                 return None
+            at = max(0, len(self._pending) - _WINDOW)
+        if first := _FIRST_KEY.match(self._pending):  # nested objects seldom begin like an event
+            self._boundary = re.compile(rb"\}\s*,\s*(?=\{\s*%b\s*:)" % first[1])
+        return head
 
-    def _next_batch(self) -> tuple[list[Event], bool]:
-        """Decode the longest stretch of whole events in the pending text: (events, array ended)."""
-        for end, ended in self._cuts():
-            try:
-                batch = decode_many(b"[" + self._pending[:end] + b"]")
-            except DECODE_ERRORS:
-                continue
-            self._consume(end)
-            self._drop_separator(ended)
-            return batch, ended
-        if len(self._pending) < CHUNK and not self._finished:
-            return [], False
-        found = salvage(self._pending, self.offset, self.notes, last=self._finished)
-        self._consume(found.rest)
-        return found.events, found.ended
-
-    def _cuts(self) -> Iterator[tuple[int, bool]]:
-        """Likely ends of whole events, best first: before the last boundary, or the array's own end."""
-        if not self._pending.strip():
-            return
-        if self._finished:
-            closings = list(_CLOSING.finditer(self._pending, max(0, len(self._pending) - _TAIL_WINDOW)))
-            yield from ((m.start() + 1, True) for m in reversed(closings[-4:]))
-            return
-        window = max(0, len(self._pending) - _TAIL_WINDOW)
-        boundaries = list(_BOUNDARY.finditer(self._pending, window))
-        yield from ((m.start() + 1, False) for m in reversed(boundaries[-2:]))
-
-    def _drop_separator(self, ended: bool) -> None:
-        pattern = rb"\s*\]" if ended else rb"\s*,\s*"
-        if match := re.compile(pattern).match(self._pending):
-            self._consume(match.end())
-
-    def _read_tail(self) -> bytes:
-        while not self._finished:
-            self._fill()
-        return self._pending
-
-    def _read_metadata(self, head: bytes, tail: bytes) -> None:
+    def _read_metadata(self, head: bytes, tail: bytes, offset: int) -> None:
         """The object around the array; keys that come after the events count like those before."""
         before = head.strip(_BLANK).rstrip(b", \r\n\t")
         behind = tail.strip(_BLANK).lstrip(b", \r\n\t")
         if before.strip(b"{} "):
-            self.metadata.update(self._object(before + b"}"))
+            self.metadata.update(self._object(before + b"}", 0))
         if behind.strip(b"{} "):
-            self.metadata.update(self._object(b"{" + behind))
+            self.metadata.update(self._object(b"{" + behind, offset))
+        if isinstance(again := self.metadata.pop("traceEvents", None), list):
+            self.notes.drop("second_array", offset, len(again))
 
-    def _object(self, text: bytes) -> dict[str, Any]:
+    def _object(self, text: bytes, offset: int) -> dict[str, Any]:
         for candidate, mended in ((text, False), (repair(text)[0], True), (_first_object(text), True)):
             try:
                 found = msgspec.json.decode(candidate)
             except DECODE_ERRORS:
                 continue
             if mended:
-                self.notes.repair("metadata", self.offset)
+                self.notes.repair("metadata", offset)
             return found if isinstance(found, dict) else {}
-        self.notes.drop("metadata", self.offset)
+        self.notes.drop("metadata", offset)
         return {}
 
 

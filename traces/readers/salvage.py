@@ -12,7 +12,15 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from traces.readers.events import DECODE_ERRORS, Event, decode_loosely, decode_one
+from traces.readers.events import (
+    DECODE_ERRORS,
+    Event,
+    array,
+    decode_loosely,
+    decode_many,
+    decode_one,
+    elements,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +43,10 @@ _JUNK = re.compile(rb"[^,\]]+")
 # An event may hold `,{` itself, which cuts it into pieces: how many are tried together.
 MAX_MERGE: Final = 64
 MAX_MEND: Final = 8
+# So many faults in one stretch are worked around; with more of them, every event is taken by itself.
+MAX_FAULTS: Final = 8
+_EDGE: Final = 1 << 20
+_PLACE = re.compile(r"\(byte (\d+)\)")
 
 
 @dataclass
@@ -67,16 +79,70 @@ class Salvaged:
     ended: bool
 
 
-def salvage(text: bytes, offset: int, notes: Notes, *, last: bool) -> Salvaged:
+def recover(text: bytes, offset: int, notes: Notes, *, last: bool) -> Salvaged:
+    """Take the events out of a stretch that is not strict JSON; parameters and result as for `salvage`.
+
+    Decodes strictly up to each fault, and takes only the event there by itself.
+    """
+    events: list[Event] = []
+    at = 0
+    for _ in range(MAX_FAULTS):
+        try:
+            return Salvaged([*events, *decode_many(array(text[at:]), exact=True)], len(text), ended=False)
+        except DECODE_ERRORS as error:
+            place = _place(text, at, error)
+        if place is None:  # the text ends inside an event
+            for begin in [m.end() for m in _NEXT.finditer(text, max(at, len(text) - _EDGE))][:-4:-1]:
+                if (whole := _strict_before(text, at, begin)) is not None:
+                    events, at = events + whole, begin
+                    break
+            break
+        if text[place : place + 1] == b"]" and (whole := _strict(text[at:place])) is not None:
+            return Salvaged(events + whole, place + 1, ended=True)
+        begin = max((m.end() for m in _NEXT.finditer(text, at, place)), default=at)
+        if (whole := _strict_before(text, at, begin)) is None:
+            break
+        events += whole
+        one = salvage(text[begin:], offset + begin, notes, last=last, limit=1)
+        events += one.events
+        at = begin + one.rest
+        if one.ended or not one.rest or at >= len(text):
+            return Salvaged(events, at, one.ended)
+    rest = salvage(text[at:], offset + at, notes, last=last)
+    return Salvaged(events + rest.events, at + rest.rest, rest.ended)
+
+
+def _strict(text: bytes) -> list[Event] | None:
+    try:
+        return decode_many(array(text), exact=True)
+    except DECODE_ERRORS:
+        return None
+
+
+def _strict_before(text: bytes, at: int, begin: int) -> list[Event] | None:
+    """The events from `at` to the one that begins at `begin`."""
+    return _strict(text[at:begin].rstrip().removesuffix(b",")) if begin > at else []
+
+
+def _place(text: bytes, at: int, error: Exception) -> int | None:
+    """Where in `text` decoding from `at` on failed; the array's own `]` if there was text behind it."""
+    found = _PLACE.search(str(error))
+    if not found:
+        return None
+    place = at + elements(text[at:]) + int(found[1]) - 1
+    return text.rfind(b"]", at, place) if "trailing characters" in str(error) else place
+
+
+def salvage(text: bytes, offset: int, notes: Notes, *, last: bool, limit: int | None = None) -> Salvaged:
     """Take the events out of `text`, which begins at an element of the array, one by one.
 
-    `offset` is the place of `text` in the whole; `last` says that nothing follows it (then an
-    unfinished event is dropped as truncated; otherwise it is left for the next call at `rest`).
+    Stops after `limit` elements. `offset` is the place of `text` in the whole; `last` says that nothing
+    follows it (then an unfinished event is dropped as truncated; else `rest` is where it begins).
     """
     starts = [m.end() for m in _NEXT.finditer(text)]
     events: list[Event] = []
-    at, index = _skip_comma(text, 0), 0
-    while at < len(text):
+    at, index, taken = _skip_comma(text, 0), 0, 0
+    while at < len(text) and taken != limit:
         while index < len(starts) and starts[index] <= at:
             index += 1
         if closed := _array_end(text, at):
@@ -86,8 +152,8 @@ def salvage(text: bytes, offset: int, notes: Notes, *, last: bool) -> Salvaged:
             break
         if event is not None:
             events.append(event)
-        at = _skip_comma(text, end)
-    if last and text[at:].strip():
+        at, taken = _skip_comma(text, end), taken + 1
+    if last and taken != limit and text[at:].strip():
         notes.drop("truncated", offset + at)
         return Salvaged(events, len(text), ended=False)
     return Salvaged(events, at, ended=False)
@@ -106,13 +172,15 @@ def _take(
     end = balanced(text, at, limit=nexts[-1] if len(nexts) == MAX_MERGE else len(text))
     if end is not None and (event := _try(decode_one, text[at:end])):
         return event, end
+    if not last and len(nexts) < MAX_MERGE:  # what follows may decide; it comes with the next stretch
+        return None, None
     for limit in [*nexts[:MAX_MEND], *([len(text)] if len(nexts) < MAX_MEND else [])]:
         if mended := _mend(text[at:limit]):
             event, size, reasons = mended
             for reason in reasons or ["unexpected_type"]:
                 notes.repair(reason, offset + at)
             return event, at + size
-    if end is None and (not nexts if last else len(nexts) < MAX_MERGE):
+    if end is None and not nexts:
         return None, None
     notes.drop("broken_event", offset + at)
     return None, nearest if nexts else end

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import time
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,6 +60,26 @@ def test_a_gzip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     path.write_bytes(gzip.compress(b" " * (16 << 20)))
     with pytest.raises(InputError, match="gzip bomb"):
         content(path)
+
+
+def test_a_real_gzip_bomb_is_refused_quickly(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.json.gz"
+    deflate = zlib.compressobj(9, wbits=31)
+    megabyte = b" " * (1 << 20)
+    path.write_bytes(b"".join(deflate.compress(megabyte) for _ in range(300)) + deflate.flush())
+    began = time.process_time()
+    with pytest.raises(InputError, match="gzip bomb"):
+        content(path)
+    assert time.process_time() - began < 2
+
+
+def test_reads_give_about_what_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(TEXT)
+    with files.Source(path) as source:
+        assert len(source.read(1000)) == 1000
+        assert source.given == 1000
+        assert source.likely_size == len(TEXT)
 
 
 def test_missing_and_folder(tmp_path: Path) -> None:

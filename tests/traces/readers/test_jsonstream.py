@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -10,12 +11,22 @@ from hypothesis import strategies as st
 from tests.traces.traces import kernel, trace
 from traces.errors import InputError
 from traces.readers import jsonstream
+from traces.readers.events import DECODE_ERRORS, Event, array, decode_many
 from traces.readers.jsonstream import EventStream
 
 
-def read(text: bytes) -> tuple[list[str], EventStream]:
-    stream = EventStream(io.BytesIO(text).read, "made.json")
-    return [e.name for batch in stream for e in batch], stream
+def strict(text: bytes) -> list[Event] | None:
+    try:
+        return decode_many(array(text))
+    except DECODE_ERRORS:
+        return None
+
+
+def read(text: bytes, ahead: int = 1) -> tuple[list[str], EventStream[list[Event]]]:
+    stream: EventStream[list[Event]] = EventStream(
+        io.BytesIO(text).read, "made.json", lambda part: lambda: strict(part), lambda events: events, ahead
+    )
+    return [e.name for _, events in stream for e in events], stream
 
 
 def k(name: str) -> bytes:
@@ -25,15 +36,16 @@ def k(name: str) -> bytes:
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" ,\n", " :\t")])
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("chunk", [200, 1000, 1 << 20])
+@pytest.mark.parametrize("ahead", [1, 5])
 def test_any_layout_at_any_chunk_size(
-    separators: tuple[str, str], indent: int | None, chunk: int, monkeypatch: pytest.MonkeyPatch
+    separators: tuple[str, str], indent: int | None, chunk: int, ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jsonstream, "CHUNK", chunk)
     names = [f"k{i} }}, {{ ]" for i in range(50)]
     events = [kernel(n, i, 1, nested=[{"a": 1}, {"b": [2, {"c": 3}]}]) for i, n in enumerate(names)]
     made = trace(*events, deviceProperties=[{"id": 0}, {"id": 1}])
     made["INFO"] = [{"x": 1}, {"y": "]}"}]  # metadata behind the events
-    got, stream = read(json.dumps(made, separators=separators, indent=indent).encode())
+    got, stream = read(json.dumps(made, separators=separators, indent=indent).encode(), ahead)
     assert got == names
     assert stream.metadata["INFO"] == made["INFO"]
     assert stream.metadata["deviceProperties"] == made["deviceProperties"]
@@ -108,10 +120,10 @@ def test_mutations_never_crash(data: st.DataObject) -> None:
         at = data.draw(st.integers(0, len(text) - 1))
         text[at] = data.draw(st.integers(0, 255))
     try:
-        _, stream = read(bytes(text))
+        names, _ = read(bytes(text))
     except InputError:
         return
-    assert stream.events <= 6
+    assert len(names) <= 6
 
 
 @pytest.mark.parametrize(
@@ -133,3 +145,71 @@ def test_endless_text_without_an_event_is_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(jsonstream, "MAX_PENDING", 1 << 16)
     with pytest.raises(InputError, match="not a trace"):
         read(b'{"a": "' + b"x" * (1 << 18))
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf16_is_refused_by_name(codec: str) -> None:
+    with pytest.raises(InputError, match="UTF-16"):
+        read(json.dumps(trace(kernel("k", 1, 2))).encode(codec))
+
+
+def test_endless_blanks_are_refused() -> None:
+    class Blanks:
+        given = 0
+
+        def read(self, size: int) -> bytes:
+            self.given += size
+            return b" " * size
+
+    for head in (b"", b'{"traceEvents": ['):
+        blanks = Blanks()
+        parts = [head]
+        stream: EventStream[list[Event]] = EventStream(
+            lambda size, p=parts, b=blanks: p.pop() if p and p[0] else b.read(size),  # type: ignore[misc]
+            "made.json",
+            lambda part: lambda: strict(part),
+            lambda events: events,
+        )
+        with pytest.raises(InputError, match="not a trace"):
+            list(stream)
+        assert blanks.given < 2 * jsonstream.MAX_PENDING
+
+
+@pytest.mark.parametrize("head", [b"", b'{"traceEvents":[', b'{"a":', b'{"traceEvents":[{"args":{"x":'])
+def test_a_depth_bomb_is_refused_at_once(head: bytes) -> None:
+    began = time.process_time()
+    with pytest.raises(InputError, match="not a trace"):
+        read(head + b"[" * (80 << 20))
+    assert time.process_time() - began < 3
+
+
+@pytest.mark.parametrize(
+    "value", [b"null", b"7", b'"text"', b"true", b"[]", b"[1, 2]", b'{"traceEvents": null}']
+)
+def test_bare_values_hold_no_events(value: bytes) -> None:
+    assert read(value)[0] == []
+
+
+def test_a_second_array_is_counted_and_the_last_of_other_keys_wins() -> None:
+    text = (
+        b'{"rank":1,"traceEvents":[' + k("a") + b'],"rank":2,"traceEvents":[' + k("b") + b"," + k("c") + b"]}"
+    )
+    names, stream = read(text)
+    assert names == ["a"]
+    assert stream.metadata["rank"] == 2
+    assert stream.notes.dropped["second_array"]["count"] == 2
+
+
+def test_few_faults_do_not_cost_the_speed_of_the_rest() -> None:
+    events = [k(f"k{i}") for i in range(40_000)]
+    for i in (5, 20_000, 39_999):
+        events[i] = b'{"ph":"X","name":"a"b","ts":1}'
+    text = b'{"traceEvents":[' + b",".join(events) + b"]}"
+    began = time.process_time()
+    names, stream = read(text)
+    assert len(names) == 40_000
+    assert stream.notes.repaired["unescaped_quote"] == {
+        "count": 3,
+        "first_offset": text.index(b'{"ph":"X","name":"a"b"'),
+    }
+    assert time.process_time() - began < 3

@@ -64,14 +64,24 @@ def test_numbers_may_be_strings_floats_and_beyond_int64(tmp_path: Path) -> None:
 
 def test_what_has_no_time_is_counted(tmp_path: Path) -> None:
     made = read(tmp_path, trace(kernel("k", 1, 2), event("kernel", ts=None), event("kernel", dur="N/A")))
-    assert made.gpu["dur"].to_pylist() == [2000, 0]
+    assert made.gpu["dur"].to_pylist() == [2000, None]
     assert made.notes.dropped["no_timestamp"]["count"] == 1
     assert made.notes.repaired["no_duration"]["count"] == 1
 
 
 @pytest.mark.parametrize(
     ("info", "rank"),
-    [({"rank": 3, "world_size": 8}, 3), ({"rank": "2"}, 2), ({}, None), ("?", None), ({"rank": -1}, None)],
+    [
+        ({"rank": 3, "world_size": 8}, 3),
+        ({"rank": "2"}, 2),
+        ({"rank": 1, "pg_config": [{"ranks": "[0, 1]"}, {"ranks": [0, 1]}]}, 1),
+        ([{"rank": 4}, {"rank": "4"}], 4),
+        ({}, None),
+        ("?", None),
+        ([], None),
+        ({"rank": -1}, None),
+        ({"rank": 2**40}, None),
+    ],
 )
 def test_rank(tmp_path: Path, info: Any, rank: int | None) -> None:
     assert read(tmp_path, trace(kernel("k", 1, 2), distributedInfo=info)).gpu["rank"].to_pylist() == [rank]
@@ -120,6 +130,63 @@ def test_host_rows_of_every_maker(tmp_path: Path) -> None:
     cats = ["cuda_runtime", "cuda_driver", "Runtime", "xpu_runtime", "privateuse1_driver"]
     made = read(tmp_path, trace(*(host("l", 1, 1, i) | {"cat": c} for i, c in enumerate(cats))))
     assert made.host["correlation"].to_pylist() == [0, 1, 2, 3, 4]
+
+
+def test_ranks_merged_into_one_file_are_told(tmp_path: Path) -> None:
+    made = read(
+        tmp_path,
+        trace(
+            host("l", 1, 1, 5, pid=100),
+            host("l", 2, 1, 5, pid=200),
+            host("l", 3, 1, 6, pid=200),
+            kernel("k", 3, 1, 5),
+            distributedInfo=[{"rank": 0}, {"rank": 1}],
+        ),
+    )
+    assert made.gpu["rank"].to_pylist() == [None]
+    assert made.notes.dropped["ranks_merged_into_one_file"]["count"] == 2
+    assert made.notes.repaired["correlation_of_several_processes"]["count"] == 1
+
+
+def test_ids_that_do_not_fit_are_null_and_counted(tmp_path: Path) -> None:
+    handles = [140_000_000_000_000, "0x7f5544332211", 2**64 - 1, "default"]
+    made = read(tmp_path, trace(*(kernel("k", 1, 2, 2**65, stream=h) for h in handles)))
+    assert made.gpu["stream"].to_pylist() == [140_000_000_000_000, 0x7F5544332211, None, None]
+    assert made.gpu["correlation"].to_pylist() == [None] * 4
+    assert made.notes.repaired["unusable_number"]["count"] == 6
+
+
+def test_only_complete_events_are_rows(tmp_path: Path) -> None:
+    odd = [event("kernel") | {"ph": ph} for ph in ("B", "E", "i", "C", "s", "f", "")]
+    unknown = {"ph": "M", "name": "tool_specific", "pid": 0, "args": {"x": 1}}
+    window = {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 2**62}
+    unnamed = {k: v for k, v in event("kernel").items() if k != "name"}
+    made = read(tmp_path, trace(*odd, unknown, window, unnamed))
+    assert made.gpu["name"].to_pylist() == [""]
+    assert made.notes.repaired["no_name"]["count"] == 1
+    assert made.events == len(odd) + 3
+
+
+def test_ranges_that_the_profiler_closed_are_marked(tmp_path: Path) -> None:
+    ends = event("user_annotation", "decode") | {"args": {"finished": "false"}}
+    made = read(tmp_path, trace(ends, event("user_annotation", "prefill")))
+    assert made.ranges["unclosed"].to_pylist() == [True, False]
+
+
+def test_shapes_are_kept_for_matrix_products_only(tmp_path: Path) -> None:
+    shapes = {"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]}
+    made = read(
+        tmp_path, trace(op("aten::mm", 1, 2, **shapes), op("aten::add", 1, 2, **shapes), op("aten::mm", 4, 2))
+    )
+    assert made.ops["dims"].to_pylist() == ["[[2, 3], [3, 4]]", None, None]
+    assert made.ops["types"].to_pylist() == ['["float", "float"]', None, None]
+
+
+def test_epoch_times_keep_their_nanoseconds(tmp_path: Path) -> None:
+    text = b'[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1712195495505582.988,"dur":1.001}]'
+    made = read(tmp_path, text)
+    assert made.gpu["start"].to_pylist() == [1_712_195_495_505_582_988]
+    assert made.gpu["dur"].to_pylist() == [1001]
 
 
 def test_no_events_is_an_input_error(tmp_path: Path) -> None:

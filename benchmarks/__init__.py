@@ -1,0 +1,1 @@
+"""Benchmarks of kernelgap itself: how fast and how lean a trace becomes a run."""
