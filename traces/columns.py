@@ -58,8 +58,15 @@ def combine(*columns: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDAr
     for column in columns:
         low = int(column.min(initial=0))
         key = key * (int(column.max(initial=0)) - low + 1) + (column - low)
-    _, first, number, counts = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
-    return number.reshape(-1), first, counts
+    if len(key) and key.max() < 4 * len(key):  # few combinations: count them in place of sorting all rows
+        counts = np.bincount(key)
+        place = np.cumsum(counts > 0) - 1
+        numbers, counts = place[key], counts[counts > 0]
+        first = np.empty(len(counts), np.int64)
+        first[numbers[::-1]] = np.arange(len(key))[::-1]
+        return numbers, first, counts
+    _, first, numbers, counts = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
+    return numbers.reshape(-1), first, counts
 
 
 def matching(column: pa.ChunkedArray | pa.Array, part: str) -> pa.Array:
