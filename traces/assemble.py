@@ -36,19 +36,12 @@ class Assembled(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Start, duration and used time of each row in ns, and which rows the ledger takes."""
+    """Starts on the tool's clock, ns; which rows the ledger takes; and the columns that it reads."""
 
     start: Int64s
-    dur: Int64s
-    used: Int64s
     good: NDArray[np.bool_]
-    flag: pa.DictionaryArray
     first: int
-
-    def columns(self) -> Columns:
-        """The columns that the ledger reads, on the run's clock."""
-        start = pa.array(_shifted(self.start, self.first))
-        return {"start_ns": start, "used_ns": pa.array(self.used), "flag": self.flag}
+    columns: Columns  # start_ns (on the run's clock), used_ns, flag
 
 
 def assemble(
@@ -59,7 +52,7 @@ def assemble(
     rows = rows.take(pc.sort_indices(rows, sort_keys=[("start", "ascending"), ("dur", "ascending")]))
     times = _times(rows, reader_knows_process=timeline.gpu["process"].null_count == 0)
     replays = graphs.number(rows)
-    ledgered = pa.table({"rank": rows["rank"], "device": rows["device"], **times.columns()})
+    ledgered = pa.table({"rank": rows["rank"], "device": rows["device"], **times.columns})
     exclusive, gap, _ = ledger.close(ledgered)
     found = phases.assign(rows, timeline.ranges)
     if inferred := found.phase.null_count == rows.num_rows:
@@ -68,7 +61,7 @@ def assemble(
 
     columns = _copied(rows)
     columns |= {
-        **times.columns(),
+        **times.columns,
         "exclusive_ns": pa.array(exclusive),
         "gap_ns": pa.array(gap),
         "launch_start_ns": _launch_start(rows, times.first),
@@ -106,7 +99,12 @@ def _times(rows: pa.Table, *, reader_knows_process: bool) -> Times:
     doubts[flags.CLIPPED] = np.zeros(len(dur), dtype=bool)
     doubts[flags.CLIPPED][good] = cut
     first = int(start[good].min()) if good.any() else 0
-    return Times(start, dur, used, good, flags.join(doubts, len(dur)), first)
+    columns = {
+        "start_ns": pa.array(_shifted(start, first)),
+        "used_ns": pa.array(used),
+        "flag": flags.join(doubts, len(dur)),
+    }
+    return Times(start, good, first, columns)
 
 
 def _queues(rows: pa.Table, reader_knows_process: bool) -> Int64s:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import pyarrow.compute as pc
 
 from traces.assemble import assemble
@@ -16,7 +15,7 @@ from traces.errors import InputError
 from traces.readers import kineto, nsys
 from traces.readers.files import Source
 from traces.readers.times import saturate
-from traces.schema import KINDS, SCHEMA_VERSION, Captured, Metadata
+from traces.schema import KINDS, SCHEMA_VERSION, Metadata
 from traces.store import Run
 
 if TYPE_CHECKING:
@@ -41,11 +40,11 @@ def ingest(path: Path, log: Path | None = None, classifier: Classifier | None = 
     needs nsys and there is none.
     """
     lines = launch_log.read(log) if log else None
-    timeline, digest, tool = _read(path)
+    timeline, digest = _read(path)
     if not timeline.gpu.num_rows:
         raise InputError(f"{path}: no GPU rows among {timeline.events:,} events; {timeline.hint or _HINT}")
     made = assemble(timeline, classifier or default_classifier(), lines)
-    meta = _metadata(timeline, tool, {"file": path.name, "sha256": digest})
+    meta = _metadata(timeline, {"file": path.name, "sha256": digest})
     meta["time_base_unix_ns"] = saturate(timeline.base_unix_ns + made.first)
     meta["steps"] = made.steps
     meta["health"] = _health(timeline, made.table)
@@ -55,33 +54,33 @@ def ingest(path: Path, log: Path | None = None, classifier: Classifier | None = 
     return Run(made.table, meta)
 
 
-def _read(path: Path) -> tuple[Timeline, str, str]:
-    """The decoded trace, the sha256 of its source, and the tool that recorded it."""
+def _read(path: Path) -> tuple[Timeline, str]:
+    """The decoded trace and the sha256 of its source."""
     try:
         of_nsys = nsys.recognises(path)
     except OSError as error:  # a name that the file system does not take
         raise InputError(f"{path}: cannot open ({error.strerror or error})") from error
     if of_nsys:
-        return nsys.read(path), nsys.sha256(path), "nsys"
+        return nsys.read(path), nsys.sha256(path)
     with Source(path) as source:
         timeline = kineto.read(source)
         digest = source.sha256()
-    on_cpu = _captured(timeline).get("device", {}).get("type") == "cpu"
+    on_cpu = timeline.captured.get("device", {}).get("type") == "cpu"
     if on_cpu and not timeline.gpu.num_rows:
         timeline.gpu = kineto.outermost_ops(timeline)
-    return timeline, digest, "torch"
+    return timeline, digest
 
 
-def _metadata(timeline: Timeline, tool: str, source: dict[str, Any]) -> Metadata:
+def _metadata(timeline: Timeline, source: dict[str, Any]) -> Metadata:
     """Our own capture's facts where the trace carries them, else what the trace itself says."""
-    known = _captured(timeline)
+    known = timeline.captured
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": uuid.uuid4().hex[:8],
         "model": known.get("model"),
         "variant": known.get("variant"),
         "mode": known.get("mode"),
-        "tool": known.get("tool") or tool,
+        "tool": known.get("tool") or "torch",
         "workload": known.get("workload"),
         "device": known.get("device") or timeline.device,
         "versions": timeline.versions | (known.get("versions") or {}),
@@ -91,15 +90,6 @@ def _metadata(timeline: Timeline, tool: str, source: dict[str, Any]) -> Metadata
         "unprofiled": known.get("unprofiled"),
         "health": {},
     }
-
-
-def _captured(timeline: Timeline) -> Captured:
-    """The facts our capture left in the trace; what is not of their form is somebody else's, and counted."""
-    try:
-        return msgspec.convert(timeline.captured, Captured)
-    except msgspec.ValidationError:
-        timeline.notes.dropped.setdefault("captured_facts", {"count": 1, "first_offset": 0})
-        return {}
 
 
 def _health(timeline: Timeline, table: pa.Table) -> dict[str, Any]:

@@ -97,6 +97,11 @@ def is_file_target(path: Path) -> bool:
         raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from error
 
 
+def place(target: Path, meta: Metadata) -> Path:
+    """Where a run goes when `-o` names `target`: that file, or its canonical name in that folder."""
+    return target if is_file_target(target) else target / file_name(meta)
+
+
 def refuse_existing(path: Path) -> None:
     """Raise OutputError if something is there already, were it a dangling link."""
     try:

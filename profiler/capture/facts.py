@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from profiler.model.config import DTYPE_BYTES
+from traces import __version__
 from traces.errors import MissingToolError, UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def versions() -> dict[str, str | None]:
         "cuda": torch.version.cuda,
         "driver": _driver(),
         "python": platform.python_version(),
-        "kernelgap": _installed("kernelgap") or _checked_out(),
+        "kernelgap": __version__,
     }
 
 
@@ -90,15 +90,6 @@ def _installed(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _checked_out() -> str | None:
-    """Our version where we run from a checkout without being installed."""
-    project = Path(__file__).parents[2] / "pyproject.toml"
-    if not project.is_file():
-        return None
-    stated: str = tomllib.loads(project.read_text())["project"]["version"]
-    return stated
 
 
 def _driver() -> str | None:

@@ -6,6 +6,7 @@ import argparse
 from typing import Final, Protocol
 
 from profiler.cli import capture, compare, ingest, show
+from traces import __version__
 
 
 class Command(Protocol):
@@ -23,7 +24,6 @@ class Command(Protocol):
 
 COMMANDS: Final[tuple[Command, ...]] = (capture, ingest, show, compare)
 
-VERSION: Final = "0.1.0"
 _EPILOG: Final = """\
 exit codes: 0 ok, 1 failure (output exists, disk full), 2 usage, 3 regression found,
 4 bad input, 5 missing tool or device, 130 interrupted. Data goes to stdout, progress to stderr.
@@ -38,7 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"kernelgap {VERSION}")
+    parser.add_argument("--version", action="version", version=f"kernelgap {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for command in COMMANDS:
         verb = verbs.add_parser(command.NAME, help=command.HELP, description=command.HELP)

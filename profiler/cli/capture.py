@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-import uuid
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -133,11 +132,9 @@ def _keep(captured: CapturedTrace, arguments: argparse.Namespace) -> Path:
     from traces import ingest, store
 
     made = ingest.ingest(captured.trace, captured.launches)
-    made.meta["run_id"] = uuid.uuid4().hex[:8]
     made.meta["health"] |= health.kernels_seen(made, captured.expected)
-    target = arguments.output or store.default_store()
-    single = store.is_file_target(target)
-    path = store.write(made, target if single else target / store.file_name(made.meta), force=arguments.force)
+    target = store.place(arguments.output or store.default_store(), made.meta)
+    path = store.write(made, target, force=arguments.force)
     if captured.launches:
         store.copy(captured.launches, path.with_suffix(LOG_SUFFIX))
     if arguments.keep_traces:

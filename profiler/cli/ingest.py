@@ -69,11 +69,10 @@ def _one(source: Path, target: Path, log: Path | None, *, force: bool) -> Path:
     from profiler.cli.render import health_lines
     from traces import ingest, store
 
-    single = store.is_file_target(target)
-    if single and not force:
+    if store.is_file_target(target) and not force:
         store.refuse_existing(target)  # before the work, not after it
     made = ingest.ingest(source, log)
-    path = store.write(made, target if single else target / store.file_name(made.meta), force=force)
+    path = store.write(made, store.place(target, made.meta), force=force)
     for line in health_lines(made.meta["health"]):
         print(plain(f"{source.name}: {line}", 2000), file=sys.stderr)
     return path

@@ -10,6 +10,7 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,7 @@ from traces.readers.files import Source
 from traces.readers.growing import Growing
 from traces.readers.jsonstream import EventStream
 from traces.readers.timeline import GPU, Timeline
+from traces.schema import Captured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,7 +76,7 @@ def read(source: Source, jobs: int | None = None) -> Timeline:
         notes=notes,
         device=_device(meta.get("deviceProperties")),
         versions={k: meta[k] for k in _VERSION_KEYS if isinstance(meta.get(k), int | str)},
-        captured=_captured(meta.get("kernelgap")),
+        captured=_captured(meta.get("kernelgap"), notes),
     )
 
 
@@ -148,14 +150,20 @@ def _device(properties: object) -> dict[str, Any]:
     return {k: v for k, v in facts.items() if isinstance(v, int | str)}
 
 
-def _captured(value: object) -> dict[str, Any]:
-    """What `profiler capture` wrote about the run; it stands as an object or as a JSON string."""
+def _captured(value: object, notes: Notes) -> Captured:
+    """What our capture wrote about the run, as an object or a JSON string; what others wrote is counted."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except ValueError:
             return {}
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    try:
+        return msgspec.convert(value, Captured)
+    except msgspec.ValidationError:
+        notes.drop("captured_facts", 0)
+        return {}
 
 
 def outermost_ops(timeline: Timeline) -> pa.Table:

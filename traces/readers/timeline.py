@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from traces.columns import TEXT
+from traces.schema import Captured
 
 if TYPE_CHECKING:
     from traces.readers.salvage import Notes
@@ -54,5 +55,5 @@ class Timeline:
     notes: Notes
     device: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
-    captured: dict[str, Any] = field(default_factory=dict)  # what our own capture wrote into the trace
+    captured: Captured = field(default_factory=Captured)  # what our own capture wrote into the trace
     hint: str = ""  # without GPU rows: what the trace holds instead, and what to try
