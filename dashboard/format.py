@@ -35,12 +35,6 @@ def signed(ns: float) -> str:
     return ("+" if ns > 0 else "−" if ns < 0 else "±") + duration(abs(ns))
 
 
-def scaled(ns: float, like: float) -> str:
-    """A signed number of the unit that suits `like` ns, without the unit, for a series of parts of it."""
-    size = next((s for s, _ in _UNITS if abs(like) >= s), 1)
-    return f"{'+' if ns >= 0 else '−'}{abs(ns) / size:,.2f}"
-
-
 def percent(share: float | None) -> str:
     """A share (0..1) in percent."""
     return NONE if share is None else f"{share * 100:.1f} %"

@@ -54,9 +54,9 @@ class Pair:
 
     @property
     def has_modules(self) -> bool:
-        """Whether both runs know which module launched their kernels."""
-        tables = (self.run(side).table for side in SIDES)
-        return all(t["module"].null_count < t.num_rows for t in tables)
+        """Whether both runs know modules or layers, so that their kernels can be paired by module."""
+        tables = [self.run(side).table for side in SIDES]
+        return all(any(t[c].null_count < t.num_rows for c in ("module", "layer")) for t in tables)
 
 
 # Arguments with an underscore are not hashed. cache_resource shares results, which hold whole runs, where

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from traces.analysis.compare import of_other_phases
+from traces.analysis.units import over_layers
 from traces.attribution.taxonomy import GROUP_OF
 from traces.text import plain
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traces.analysis.compare import Comparison
-
-_LAYER: Final = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ _WHERE: Final = {"matched": "A and B", "only_a": "A only", "only_b": "B only"}
 
 
 def _name(key: dict[str, object]) -> str:
-    parts = [_LAYER.sub("*", str(v)) if k == "module" else str(v) for k, v in key.items() if v is not None]
+    parts = [over_layers(str(v)) if k == "module" else str(v) for k, v in key.items() if v is not None]
     return " · ".join(parts) or "(none)"
 
 

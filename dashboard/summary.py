@@ -1,4 +1,4 @@
-"""The numbers of the overview and the sentence above the waterfall, made from one comparison."""
+"""The numbers of the overview, made from one comparison, and the state of a trace in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.format import duration, percent, scaled, signed
+from dashboard.format import duration, percent, signed
 from traces.analysis.breakdown import steps_of
 from traces.analysis.compare import counted
 
@@ -23,8 +23,8 @@ NEGATIVE_IDLE: Final = "Idle is negative: under the profiler the kernels outlast
 
 
 _TOLD: Final = (  # parts of `health` that get a sentence of their own
-    "events", "rows", "dropped", "repaired", "flagged", "orphans", "unknown", "kernels", "launch_log",
-    "notes",
+    "events", "rows", "dropped", "repaired", "flagged", "orphans", "unknown", "kernels", "kernels_seen",
+    "launch_log", "notes",
 )  # fmt: skip
 
 
@@ -50,7 +50,7 @@ class Figures:
 def figures(result: Comparison, side: SideName) -> Figures:
     """The key figures of one side of a comparison."""
     part = getattr(result, side)
-    spread = result.to_json()["spread"][side]
+    spread = result.spread[side]
     devices = part.devices
     wall, idle = result.total[side] / devices, result.idle[side] / devices
     return Figures(
@@ -77,39 +77,14 @@ def tokens(run: Run, phase: str | None) -> int | None:
     return load["batch"] * (load["prompt"] if phase == "prefill" else 1)
 
 
-def verdict(result: Comparison, names: list[tuple[str, int]]) -> str:
-    """How B's step differs from A's, and the largest parts of it.
-
-    `names` are (label, delta ns) of all rows and idle; the parts named and the rest add up to the total.
-    """
-    delta, base = result.total["delta"], result.total["a"]
-    per = "/step" if result.phase else ""
-    if delta == 0:
-        head = "B takes exactly as long as A"
-    else:
-        word = "slower" if delta > 0 else "faster"
-        relative = f" ({'+' if delta > 0 else '−'}{percent(abs(delta) / base)})" if base else ""
-        head = f"B is {duration(abs(delta))}{per} {word} than A{relative}"
-    top = [n for n in sorted(names, key=lambda n: -abs(n[1]))[:4] if n[1]]
-    rest = delta - sum(value for _, value in top)
-    like = max((abs(value) for _, value in [*top, ("", delta)]), default=0)
-    parts = [f"{scaled(value, like)} {name}" for name, value in top]
-    if len(names) > len(top) and rest:
-        parts.append(f"{scaled(rest, like)} all else")
-    unit = duration(like).rsplit(" ", 1)[-1]
-    return f"{head}: {', '.join(parts)} ({unit})." if parts else f"{head}."
-
-
 def noise(result: Comparison) -> str:
     """Whether the difference is larger than the spread of either run."""
-    spread = result.to_json()["spread"]
-    widest = max(spread[s]["iqr_ns"] or 0 for s in ("a", "b"))
-    if min(spread[s]["n"] for s in ("a", "b")) < 2:
+    hidden = result.noise.hides(result.total["delta"])
+    if hidden is None:
         return "A run has only one step: no spread to hold the difference against."
-    held = abs(result.total["delta"]) > widest
-    word = "larger than" if held else "within"
+    word = "within" if hidden else "larger than"
     delta = signed(result.total["delta"])
-    return f"The difference of {delta} is {word} the wider IQR of the two, {duration(widest)}."
+    return f"The difference of {delta} is {word} the wider IQR of the two, {duration(result.noise.ns)}."
 
 
 def health(run: Run) -> list[tuple[bool, str]]:
@@ -143,8 +118,15 @@ def _capture(notes: dict[str, Any]) -> list[tuple[bool, str]]:
     if isinstance(kernels := notes.get("kernels"), dict):
         promised, seen = kernels.get("expected_per_decode_step"), kernels.get("seen")
         out.append((seen == [promised], f"Kernels per decode step: {promised} expected, {seen} seen."))
+    if isinstance(phases := notes.get("kernels_seen"), dict):
+        for phase, found in phases.items():
+            promised, seen = (found.get(n) if isinstance(found, dict) else None for n in ("expected", "seen"))
+            if promised is not None:
+                counts = f"Kernels per {phase} step: {promised} expected, {seen} seen."
+                out.append((seen == [promised], counts))
     if isinstance(log := notes.get("launch_log"), dict):
-        matched = f"{log.get('matched')} of {log.get('replays')} CUDA-graph replays match the launch log."
+        of = f"{log['replays']} CUDA-graph replays" if log.get("replays") else f"{log.get('steps')} steps"
+        matched = f"{log.get('matched')} of {of} match the launch log."
         out.append((not log.get("mismatched"), matched))
     if isinstance(told := notes.get("notes"), list):
         out += [(False, str(note)) for note in told]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from traces import flags, ledger, linking, phases, repetition
 from traces.analysis import gaps
-from traces.attribution import graphs, launch_log, work
+from traces.attribution import graphs, launch_log, layers, modules, work
 from traces.columns import NONE, combine, decode, encode, number
 from traces.schema import COMPACT, SCHEMA
 
@@ -32,6 +32,7 @@ class Assembled(NamedTuple):
     steps: list[Step]
     first: int
     log_health: dict[str, int] | None
+    layers: dict[str, Any] | None  # how many were inferred, where no range says
     notes: list[str]
 
 
@@ -57,7 +58,9 @@ def assemble(
     found = phases.assign(rows, timeline.ranges)
     if inferred := found.phase.null_count == rows.num_rows:
         found = _inferred(rows, times, gap, replays)
-    zipped = launch_log.zip_with(log, rows, replays) if log is not None else None
+    said = modules.assign(rows, timeline.ranges)
+    told = None if inferred else found
+    zipped = launch_log.zip_with(log, rows, replays, told) if log is not None else None
 
     columns = _copied(rows)
     columns |= {
@@ -67,24 +70,29 @@ def assemble(
         "launch_start_ns": _launch_start(rows, times.first),
         "phase": found.phase,
         "step": found.step,
-        "module": phases.modules(rows, timeline.ranges),
+        "module": said.module,
+        "layer": said.layer,
     }
     columns |= _replays(replays)
     columns |= _labels(rows, classifier, zipped)
-    columns |= work.columns(rows, columns["category"], timeline.ops)
+    columns |= work.columns(rows, columns["category"], timeline.ops, _visible(timeline))
     if zipped:
         columns |= _logged(columns, zipped)
-    columns["layer"] = phases.layers(columns["module"])
     rest = {f.name: pa.nulls(rows.num_rows, f.type) for f in COMPACT if f.name not in columns}
     del rows
     table = pa.table(rest | columns, schema=COMPACT)
     del rest, columns
+    by_kernels = layers.infer(table, times.good)
+    table = table.set_column(COMPACT.get_field_index("layer"), COMPACT.field("layer"), by_kernels.layer)
     causes = gaps.causes(table, gap, _on_run_clock(timeline.host, times.first))
     table = table.set_column(COMPACT.get_field_index("gap_cause"), COMPACT.field("gap_cause"), causes)
     begin, end = ledger.intervals(table)
     steps = phases.tiles(found, begin, end, times.good, inferred=inferred)
     notes = [f"phase {p}: step numbers come again; steps count its ranges instead" for p in found.recounted]
-    return Assembled(table, steps, times.first, zipped.health if zipped else None, notes)
+    notes += [by_kernels.note] if by_kernels.note else []
+    if zipped and not zipped.health["matched"] + zipped.health["mismatched"]:
+        notes.append("launch log: not used, the trace has neither CUDA-graph replays nor ranges of steps")
+    return Assembled(table, steps, times.first, zipped.health if zipped else None, by_kernels.health, notes)
 
 
 def _times(rows: pa.Table, *, reader_knows_process: bool) -> Times:
@@ -148,18 +156,22 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
 
 
 def _labels(rows: pa.Table, classifier: Classifier, zipped: launch_log.Zipped | None) -> Columns:
-    """Classify each distinct row once. A replayed kernel's op is the logged one, if there is a log."""
+    """Classify each distinct row once. A replayed kernel's op is the logged one, if there is a log.
+
+    Where the log explains a row of a replay its rule says so: `graph:<rule>`.
+    """
     names, name_texts = encode(rows["name"])
     kinds, kind_texts = encode(rows["kind"])
     ops, op_texts = encode(rows["op"])
     # The op around a graph launch says nothing about the kernels that it replays.
-    ops[pc.fill_null(pc.equal(rows["link"], "graph"), False).to_numpy(zero_copy_only=False)] = NONE
+    replayed = pc.fill_null(pc.equal(rows["link"], "graph"), False).to_numpy(zero_copy_only=False)
+    ops[replayed] = NONE
     logged = np.zeros(len(ops), np.int32)
     if zipped:
-        logged = (zipped.at != NONE).astype(np.int32)
+        logged = (replayed & (zipped.placed != NONE)).astype(np.int32)
         line_ops, texts = encode(pa.array([line.op for line in zipped.lines], pa.string()))
-        ops = np.where(logged, np.append(line_ops, NONE)[zipped.at] + len(op_texts), ops)
-        ops[(logged == 1) & (np.append(line_ops, NONE)[zipped.at] == NONE)] = NONE
+        line_op = np.append(line_ops, NONE)[zipped.at]
+        ops = np.where(line_op == NONE, ops, line_op + len(op_texts))
         op_texts = op_texts + texts
     number, first, _ = combine(names, ops, kinds, logged)
     labels = []
@@ -174,6 +186,12 @@ def _labels(rows: pa.Table, classifier: Classifier, zipped: launch_log.Zipped | 
     }
 
 
+def _visible(timeline: Timeline) -> int | None:
+    """Keys that every decode step of our own captures sees: the prompt and the new token itself."""
+    workload = timeline.captured.get("workload")
+    return workload["prompt"] + 1 if workload else None
+
+
 def _replays(found: graphs.Replays) -> Columns:
     absent = found.ordinal == NONE
     return {
@@ -184,14 +202,16 @@ def _replays(found: graphs.Replays) -> Columns:
 
 def _logged(columns: Columns, zipped: launch_log.Zipped) -> Columns:
     """Facts of the launch log where it has a line for the row, else what is known already."""
-    has_line = pa.array(zipped.at != NONE)
     out = {}
     for fact in launch_log.FACTS:
+        lines = zipped.placed if fact == "module" else zipped.at
         kind = SCHEMA.field(fact).type
         facts = pa.array([getattr(line, fact) for line in zipped.lines], kind)
-        values = facts.take(pa.array(zipped.at, mask=zipped.at == NONE))
-        merged = pc.if_else(has_line, values, columns[fact].cast(kind))
+        values = facts.take(pa.array(lines, mask=lines == NONE))
+        merged = pc.if_else(pa.array(lines != NONE), values, columns[fact].cast(kind))
         out[fact] = merged.dictionary_encode() if pa.types.is_string(kind) else merged
+    placed = pa.array(zipped.placed != NONE)
+    out["layer"] = pc.if_else(placed, modules.layers(out["module"]), columns["layer"])
     return out
 
 

@@ -43,12 +43,17 @@ def ingest(path: Path, log: Path | None = None, classifier: Classifier | None = 
     timeline, digest = _read(path)
     if not timeline.gpu.num_rows:
         raise InputError(f"{path}: no GPU rows among {timeline.events:,} events; {timeline.hint or _HINT}")
-    made = assemble(timeline, classifier or default_classifier(), lines)
+    classifier = classifier or default_classifier()
+    made = assemble(timeline, classifier, lines)
     meta = _metadata(timeline, {"file": path.name, "sha256": digest})
     meta["time_base_unix_ns"] = saturate(timeline.base_unix_ns + made.first)
     meta["steps"] = made.steps
     meta["health"] = _health(timeline, made.table)
     meta["health"]["notes"] = made.notes
+    if classifier.user is not None:
+        meta["health"]["rules"] = classifier.user
+    if made.layers is not None:
+        meta["health"]["layers"] = made.layers
     if made.log_health is not None:
         meta["health"]["launch_log"] = made.log_health
     return Run(made.table, meta)
@@ -82,6 +87,8 @@ def _metadata(timeline: Timeline, source: dict[str, Any]) -> Metadata:
         "mode": known.get("mode"),
         "tool": known.get("tool") or "torch",
         "workload": known.get("workload"),
+        "choices": known.get("choices"),
+        "weights": known.get("weights"),
         "device": known.get("device") or timeline.device,
         "versions": timeline.versions | (known.get("versions") or {}),
         "source": source,
@@ -107,6 +114,7 @@ def _health(timeline: Timeline, table: pa.Table) -> dict[str, Any]:
         "repaired": timeline.notes.repaired,
         "flagged": dict(sorted(doubts.items())),
         "orphans": _counts(table["link"]).get("orphan", 0),
+        "disagreed": pc.sum(pc.ends_with(table["rule"].cast("string"), "!")).as_py() or 0,
         "unknown": {"rows": unknown.num_rows, "exclusive_ns": pc.sum(unknown["exclusive_ns"]).as_py() or 0},
     }
 

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traces.columns import NONE, combine, number
+from traces.readers.timeline import UNCLOSED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,3 +85,16 @@ def enclosing(
         asked = at_keys == key
         found[asked] = (nest.outermost if outermost else nest.innermost)(moments[asked])
     return found
+
+
+def moments(rows: pa.Table) -> tuple[Int64s, NDArray[np.bool_]]:
+    """When each row was launched (ns, the tool's clock; 0 where unknown), and whether that is known."""
+    known = pc.is_valid(rows["launch_start"]).to_numpy(zero_copy_only=False)
+    return pc.fill_null(rows["launch_start"], 0).to_numpy(), known
+
+
+def never_closed(ranges: pa.Table) -> NDArray[np.bool_]:
+    """Ranges whose end is only the last known time, where the tool can tell."""
+    if UNCLOSED.name not in ranges.column_names:
+        return np.zeros(ranges.num_rows, dtype=bool)
+    return pc.fill_null(ranges[UNCLOSED.name], False).to_numpy().copy()  # type: ignore[no-any-return]

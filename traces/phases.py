@@ -5,19 +5,18 @@ Never from the GPU-side annotation: it is cut short when ranges nest.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traces.columns import NONE, decode, encode
-from traces.nesting import enclosing, thread_keys
+from traces.attribution import modules
+from traces.columns import NONE, decode
+from traces.nesting import enclosing, moments, never_closed, thread_keys
 from traces.range_names import OURS, PROFILER_STEP, Parsed, label, parse
-from traces.readers.timeline import UNCLOSED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from traces.schema import Step
 
     Int64s = NDArray[np.int64]
-
-MODULE_PREFIX: Final = "## module "
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,9 @@ def assign(rows: pa.Table, ranges: pa.Table) -> Phases:
     Ours win over the outermost user range, that over ProfilerStep; the launching thread is asked first,
     then ranges of any thread of the process (ours, the only user range open, ProfilerStep): backward
     passes launch from another thread. A range that was never closed counts only where no other encloses the
-    launch. A range without a number counts its occurrences.
+    launch. A range without a number counts its occurrences. Ranges that say modules name no phase.
     """
+    ranges = ranges.filter(pa.array(~modules.say(ranges)))
     names = ranges["name"].to_pylist()
     parsed = [parse(n) for n in names]
     start = ranges["start"].to_numpy()
@@ -59,36 +57,12 @@ def assign(rows: pa.Table, ranges: pa.Table) -> Phases:
     )
 
 
-def modules(rows: pa.Table, ranges: pa.Table) -> pa.DictionaryArray:
-    """The dotted module path around each launch, from the `## module <path>` ranges our capture opens."""
-    codes, names = encode(ranges["name"])
-    mine = ranges.filter(pa.array(np.array([n.startswith(MODULE_PREFIX) for n in [*names, ""]])[codes]))
-    moments, known = _moments(rows)
-    keys, at = thread_keys(mine, rows)
-    found = enclosing(mine, keys, moments, np.where(known, at, NONE))
-    return decode(found, [n.removeprefix(MODULE_PREFIX) for n in mine["name"].to_pylist()])
-
-
-def layers(modules: pa.DictionaryArray) -> pa.Array:
-    """The transformer layer (int16) of each dotted module path; null where the path names none."""
-    codes, paths = encode(modules)
-    known = pa.array([layer_of(p) for p in paths], pa.int16())
-    return known.take(pa.array(codes, mask=codes == NONE))
-
-
-def layer_of(module: str | None) -> int | None:
-    """The transformer layer in a dotted path: `model.layers.3.mlp` -> 3."""
-    found = re.search(r"(?:^|\.)(?:layers|h|blocks|block|decoder_layers)\.(\d+)(?:\.|$)", module or "")
-    number = int(found[1]) if found else None
-    return number if number is not None and number < 2**15 else None
-
-
 def _choose(rows: pa.Table, ranges: pa.Table, names: list[str], parsed: list[Parsed]) -> Int64s:
     ours = np.array([bool(OURS.match(n)) for n in names], dtype=bool)
     profiler = np.array([bool(PROFILER_STEP.match(n)) for n in names], dtype=bool)
     user = np.array([p is not None for p in parsed], dtype=bool) & ~ours & ~profiler
-    moments, known = _moments(rows)
-    left_open = _never_closed(ranges)
+    when, known = moments(rows)
+    left_open = never_closed(ranges)
     chosen = np.full(rows.num_rows, NONE, np.int64)
     for unclosed, everywhere, which in product((False, True), (False, True), (ours, user, profiler)):
         open_ = known & (chosen == NONE)
@@ -99,24 +73,11 @@ def _choose(rows: pa.Table, ranges: pa.Table, names: list[str], parsed: list[Par
         keys, at = thread_keys(mine, asked)
         if everywhere:
             keys, at = _process_keys(mine, asked)
-        found = enclosing(mine, keys, moments[open_], at, outermost=True)
+        found = enclosing(mine, keys, when[open_], at, outermost=True)
         if everywhere and which is user:
-            found = _only_one_open(mine, keys, moments[open_], at, found)
+            found = _only_one_open(mine, keys, when[open_], at, found)
         chosen[np.flatnonzero(open_)[found != NONE]] = index[found[found != NONE]]
     return chosen
-
-
-def _never_closed(ranges: pa.Table) -> NDArray[np.bool_]:
-    """Ranges whose end is only the last known time; no tool but nsys can tell."""
-    if UNCLOSED.name not in ranges.column_names:
-        return np.zeros(ranges.num_rows, dtype=bool)
-    told: NDArray[np.bool_] = pc.fill_null(ranges[UNCLOSED.name], False).to_numpy()
-    return told
-
-
-def _moments(rows: pa.Table) -> tuple[Int64s, NDArray[np.bool_]]:
-    known = pc.is_valid(rows["launch_start"]).to_numpy(zero_copy_only=False)
-    return pc.fill_null(rows["launch_start"], 0).to_numpy(), known
 
 
 def _process_keys(ranges: pa.Table, rows: pa.Table) -> tuple[Int64s, Int64s]:

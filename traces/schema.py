@@ -6,7 +6,7 @@ nanoseconds relative to `time_base_unix_ns`, which is chosen so that the first u
 
 from __future__ import annotations
 
-from typing import Any, Final, TypedDict
+from typing import Any, Final, NotRequired, TypedDict
 
 import pyarrow as pa
 
@@ -118,6 +118,9 @@ class Metadata(TypedDict):
     mode: str | None
     tool: str
     workload: Workload | None
+    # Later additions to version 1: older runs lack them.
+    choices: NotRequired[dict[str, Any] | None]  # what a variant left to measurement, and what it chose
+    weights: NotRequired[dict[str, Any] | None]  # random with a seed, or of a checkpoint with a name
     device: dict[str, Any]
     versions: dict[str, Any]
     source: dict[str, Any]  # file name, sha256
@@ -135,6 +138,8 @@ class Captured(TypedDict, total=False):
     mode: str | None
     tool: str
     workload: Workload | None
+    choices: dict[str, Any] | None
+    weights: dict[str, Any] | None
     device: dict[str, Any]
     versions: dict[str, Any]
     unprofiled: dict[str, Unprofiled] | None

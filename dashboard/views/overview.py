@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard import summary
 from dashboard.format import NONE, count, duration, markdown, percent, signed
 from dashboard.pair import SIDES
-from dashboard.rows import rows_of
+from traces.analysis import sentence
 from traces.text import plain
 
 if TYPE_CHECKING:
@@ -23,15 +23,13 @@ def show(pair: Pair) -> None:
     """Draw the view."""
     result = pair.comparison("category")
     a, b = summary.figures(result, "a"), summary.figures(result, "b")
-    st.markdown(
-        f"#### {markdown(summary.verdict(result, [(r.name, r.delta) for r in rows_of(result)]), 600)}"
-    )
+    st.markdown(f"#### {markdown(sentence.headline(result), 1000)}")
+    for doubt in sentence.doubts(result):
+        st.warning(markdown(doubt, 1000))
     _kpis(a, b, device(pair))
     for line in _basis(a, b):
         st.caption(line)
     st.caption(markdown(summary.noise(result), 400))
-    if "negative" in result.idle:
-        st.warning(summary.NEGATIVE_IDLE)
     st.subheader("Runs")
     known = facts(pair.run("a"), pair.run("b"))
     st.dataframe(known, hide_index=True, height="content", alt="Facts of both runs")

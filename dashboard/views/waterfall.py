@@ -11,8 +11,9 @@ import streamlit as st
 from dashboard import charts
 from dashboard.format import duration, label, markdown, signed
 from dashboard.rows import largest, rows_of, table
-from dashboard.summary import noise, verdict
+from dashboard.summary import noise
 from dashboard.views.breakdown import NUMBERS
+from traces.analysis import sentence
 from traces.text import plain
 
 if TYPE_CHECKING:
@@ -38,16 +39,19 @@ def show(pair: Pair) -> None:
     by = CHOICES[chosen or "category"]
     result = pair.comparison(*by)
     rows = rows_of(result)
-    says = verdict(result, [(plain(r.name, 48), r.delta) for r in rows])
-    st.markdown(f"#### {markdown(says, 600)}")
+    says = sentence.headline(result)
+    st.markdown(f"#### {markdown(says, 1000)}")
+    for doubt in sentence.doubts(result):
+        st.warning(markdown(doubt, 1000))
     st.caption(markdown(noise(result), 400))
     shown = largest(rows, BARS)
-    charts.draw(bridge(shown, result.total), "waterfall", f"Waterfall from A to B. {plain(says, 600)}")
+    charts.draw(bridge(shown, result.total), "waterfall", f"Waterfall from A to B. {plain(says, 1000)}")
     rest = result.total["delta"] - sum(r.delta for r in rows)
     st.caption(
         f"A {duration(result.total['a'])} and all parts {signed(sum(r.delta for r in rows))} give "
         f"B {duration(result.total['b'])}; {rest} ns are left over. "
-        f"{result.aligned_share * 100:.1f} % of the kernel time is in parts that both runs have."
+        f"{result.aligned_share * 100:.1f} % of the kernel time is in parts that both runs have, "
+        f"aligned by {result.aligned_by}."
     )
     st.dataframe(
         table(rows, result.total), hide_index=True, column_config=NUMBERS, lazy=len(rows) > 1000,

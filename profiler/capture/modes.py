@@ -1,17 +1,18 @@
-"""The three ways to run a step: eager, compiled, and compiled inside one CUDA graph."""
+"""The three ways to run a step: eager, compiled, and compiled inside a CUDA graph."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from profiler.capture.provenance import Recorder
 from profiler.model.generate import State, decode_step, new_state, prefill
 from traces.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from torch import Tensor
 
@@ -36,7 +37,8 @@ class Runner:
     """A model's steps in one mode, over static buffers.
 
     `prefill` works on `scratch`, `decode` on `state`: a prefill in the middle of a generation rewrites the
-    prompt's KV slots with the values they hold and disturbs nothing else.
+    prompt's KV slots with the values they hold and disturbs nothing else. The logits that a step returns are
+    good until the next step.
     """
 
     model: Transformer
@@ -44,14 +46,28 @@ class Runner:
     scratch: State
     prefill: Callable[[], Tensor]
     decode: Callable[[], Tensor]
+    recorders: Mapping[str, Recorder] = field(default_factory=dict)  # by phase, of compiled steps
+    reached: dict[int, Tensor] = field(default_factory=dict)  # token of the steps stood at, by position
+
+    def step(self, phase: str) -> Tensor:
+        """Run the step of that phase, "prefill" or "decode"; its logits."""
+        return self.prefill() if phase == "prefill" else self.decode()
 
     def stand_at(self, position: int) -> None:
-        """Generate for real from the prompt until the next decode step is the one at `position`."""
+        """Make the decode step at `position` the next one, by a real greedy generation from the prompt.
+
+        The tokens on the way are generated once: the cache still holds what they wrote.
+        """
         self.prefill()
-        self.state.token.copy_(self.scratch.token)
-        self.state.position.fill_(self.state.prompt.shape[1])
-        for _ in range(position - self.state.prompt.shape[1]):
+        at = self.state.prompt.shape[1]
+        token = self.scratch.token
+        if position in self.reached:
+            at, token = position, self.reached[position]
+        self.state.token.copy_(token)
+        self.state.position.fill_(at)
+        for _ in range(position - at):
             self.decode()
+        self.reached[position] = self.state.token.clone()
 
 
 def eager(model: Transformer, prompt: Tensor) -> Runner:
@@ -63,49 +79,70 @@ def eager(model: Transformer, prompt: Tensor) -> Runner:
 def compiled(runner: Runner) -> Runner:
     """The same steps through torch.compile, tuned, with GEMMs left to ATen (cuBLAS)."""
     model, state, scratch = runner.model, runner.state, runner.scratch
-    options = compile_options(batch=state.prompt.shape[0])
-    run_prefill = torch.compile(prefill, fullgraph=True, dynamic=False, options=options)
-    run_decode = torch.compile(decode_step, fullgraph=True, dynamic=False, options=options)
-    return Runner(
-        model, state, scratch, lambda: run_prefill(model, scratch), lambda: run_decode(model, state)
+    options = compile_options()
+    recorders = {phase: Recorder(options) for phase in ("prefill", "decode")}
+    run_prefill = torch.compile(prefill, fullgraph=True, dynamic=False, backend=recorders["prefill"])
+    run_decode = torch.compile(decode_step, fullgraph=True, dynamic=False, backend=recorders["decode"])
+    return replace(
+        runner,
+        prefill=lambda: run_prefill(model, scratch),
+        decode=lambda: run_decode(model, state),
+        recorders=recorders,
+        reached={},
     )
 
 
-def compile_options(batch: int) -> dict[str, Any]:
-    """Inductor's max-autotune-no-cudagraphs, except where it would swap cuBLAS for a Triton kernel.
+def compile_options() -> dict[str, Any]:
+    """Inductor's options for both steps, chosen by measurement on an H200 (docs/results.md).
 
-    `max_autotune_gemm_backends` keeps its GEMM templates out; with `coordinate_descent_tuning` a product with
-    a single row is decomposed into a generated reduction (torch._inductor.decomposition.mm).
+    A residual sum is read by the norm and by the next sum; `realize_reads_threshold` 1 keeps it, else each
+    norm adds up to four layers' outputs again. `combo_kernels` puts independent kernels into one launch,
+    and with `triton.enable_pdl` a generated kernel starts while the one before it drains. No autotuning: it
+    judges kernels of 2 us by timings that cannot tell them apart, and in some compilations picked norms of 8
+    to 15 us, or a product that copies its bias first. GEMMs stay ATen's (cuBLAS), said once more by
+    `max_autotune_gemm_backends`.
     """
     return {
-        "max_autotune": True,
         "max_autotune_gemm_backends": "ATEN",
-        "coordinate_descent_tuning": batch > 1,
+        "realize_reads_threshold": 1,
+        "combo_kernels": True,
+        "triton.enable_pdl": True,
     }
 
 
 def warm_up(runner: Runner, times: int = 3) -> None:
     """Run both steps: on a GPU the first call compiles, the second may still tune, the third is steady."""
     for _ in range(times):
-        runner.stand_at(runner.state.prompt.shape[1] + 1)
+        runner.stand_at(runner.state.prompt.shape[1])
+        runner.decode()
 
 
 def captured(runner: Runner) -> Runner:
-    """The decode step of `runner`, already warm, recorded in one CUDA graph; prefill stays as it is.
+    """The steps of `runner`, already warm, each recorded in a CUDA graph of its own.
 
-    The graph reads and writes the token and position of `runner.state`, so a replay is the next step.
+    The graphs read and write the buffers of `runner`, so a replay is the next step. They share one memory
+    pool: what must outlive a step lies in those buffers, outside the pool. Only the logits lie inside, and a
+    step may overwrite the other one's.
     """
-    graph = torch.cuda.CUDAGraph()
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):  # libraries allocate their per-stream workspaces before the capture
-        runner.stand_at(runner.state.prompt.shape[1] + 1)
+        runner.stand_at(runner.state.prompt.shape[1])
+        runner.decode()
     torch.cuda.current_stream().wait_stream(stream)
-    with torch.cuda.graph(graph, stream=stream):
-        logits = runner.decode()
+    pool = torch.cuda.graph_pool_handle()
+    prefill, decode = (_recorded(step, stream, pool) for step in (runner.prefill, runner.decode))
+    return replace(runner, prefill=prefill, decode=decode, reached={})
+
+
+def _recorded(step: Callable[[], Tensor], stream: torch.cuda.Stream, pool: Any) -> Callable[[], Tensor]:
+    """A function that replays the graph of `step`; its result is always the same tensor."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool, stream=stream):
+        logits = step()
 
     def replay() -> Tensor:
         graph.replay()
         return logits
 
-    return Runner(runner.model, runner.state, runner.scratch, runner.prefill, replay)
+    return replay

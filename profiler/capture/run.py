@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from profiler.capture import facts, launches, modes, unprofiled
+from profiler.capture.log import Log, log_steps
 from profiler.capture.torch_profiler import module_ranges, phase_range, record
+from profiler.model.checkpoint import load as load_weights
+from profiler.model.checkpoint import open_checkpoint
 from profiler.model.config import check_fits
 from profiler.model.generate import random_prompt
 from profiler.model.transformer import build
 from profiler.ops import load
 from traces.errors import UsageError
-from traces.readers import kineto
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from profiler.model.checkpoint import Checkpoint
     from profiler.model.config import Config, Workload
+    from profiler.ops import Ops
 
     Progress = Callable[[str], None]
 
@@ -35,9 +39,9 @@ class CapturedTrace:
     """A finished capture: where its files are, and what ingestion cannot read from them."""
 
     trace: Path
-    metadata: dict[str, Any]  # model, variant, mode, tool, workload, device, versions, unprofiled
-    launches: Path | None = None  # the launch log, in graph mode
-    expected: dict[str, int] = field(default_factory=dict)  # kernels that the trace must hold
+    metadata: dict[str, Any]  # what `traces.schema.Captured` names
+    launches: Path | None = None  # the launch log, except in eager mode
+    log: Log = field(default_factory=Log)  # what it says, and how far its sources agree
 
 
 @dataclass(frozen=True)
@@ -79,97 +83,96 @@ def capture_variant(
     progress: Callable[[str], None],
     steps: int | None = None,
     seed: int = 0,
+    weights: Path | None = None,
 ) -> CapturedTrace:
     """Run `config` on the operators of `variant` and record it with torch.profiler.
 
-    Writes `<model>_<variant>_<mode>.json`, and in graph mode `….launches.jsonl`, into `folder`. `device` is
-    "cuda" or "cpu" (None: cuda where there is one), `mode` one of `modes.MODES` (None: graph on a GPU, eager
-    on the CPU). `progress` is told in plain words what is going on.
+    Writes `<model>_<variant>_<mode>.json`, and except in eager mode `….launches.jsonl`, into `folder`.
+    `device` is "cuda" or "cpu" (None: cuda where there is one), `mode` one of `modes.MODES` (None: graph on a
+    GPU, eager on the CPU). `weights` is the folder of a Hugging Face checkpoint (None: random weights from
+    `seed`). `progress` is told in plain words what is going on. Afterwards the device's memory is free for
+    the next variant.
 
     Raises UsageError for an unknown variant, mode or device and for a workload that does not fit the model,
-    MissingToolError for a GPU that is missing or has too little memory.
+    MissingToolError for a GPU that is missing, too old or has too little memory, InputError for weights that
+    do not fit.
     """
     device = facts.choose_device(device)
     mode = modes.choose_mode(mode, device)
     check_fits(config, workload)
     steps_plan = plan(workload, device, steps)
     ops = load(variant, device)
+    facts.check_gpu(variant, mode, device)
     facts.check_memory(config, workload, device)
+    checkpoint = open_checkpoint(weights, config) if weights else None
+    metadata = {
+        "model": config.name,
+        "variant": variant,
+        "mode": mode,
+        "tool": "torch",
+        "workload": asdict(workload),
+        "weights": checkpoint.facts() if checkpoint else {"source": "random", "seed": seed},
+        "device": facts.device_facts(device),
+        "versions": facts.versions(),
+    }
+    stem = folder / f"{config.name}_{variant}_{mode}"
     try:
-        progress(f"building {config.name} ({config.parameters / 1e9:.2f} B parameters) on {device}")
-        model = build(config, ops, device=device, dtype=getattr(torch, workload.dtype), seed=seed)
-        model.allocate(workload.batch, workload.length)
-        eager = modes.eager(model, random_prompt(config.vocab, workload, device=device, seed=seed))
-        stem = folder / f"{config.name}_{variant}_{mode}"
-        runner, log, expected = _prepare(eager, mode, device, stem, progress)
-        progress("timing the steps without a profiler")
-        times = unprofiled.measure(runner, start=steps_plan.start, steps=steps_plan.steps, device=device)
-        metadata = {
-            "model": config.name,
-            "variant": variant,
-            "mode": mode,
-            "tool": "torch",
-            "workload": asdict(workload),
-            "device": facts.device_facts(device),
-            "versions": facts.versions(),
-            "unprofiled": times,
-        }
-        progress(f"profiling {steps_plan.prefills} prefill and {steps_plan.steps} decode steps")
-        trace = _profile(runner, steps_plan, mode, device, stem.with_suffix(".json"), metadata)
-        return CapturedTrace(trace, metadata, log, expected)
+        return _capture(config, ops, workload, steps_plan, metadata, stem, progress, seed, checkpoint)
+    except torch.OutOfMemoryError as error:
+        raise facts.out_of_memory(config, workload) from error
     finally:
         _release(device)
 
 
+def _capture(
+    config: Config, ops: Ops, workload: Workload, todo: Plan, metadata: dict[str, Any], stem: Path,
+    progress: Progress, seed: int, checkpoint: Checkpoint | None,
+) -> CapturedTrace:  # fmt: skip
+    """The capture itself: what it puts on the device dies with it, before the memory is given back."""
+    mode, device = metadata["mode"], metadata["device"]["type"]
+    metadata = metadata | {"choices": ops.prepare(config, workload, device=device) or None}
+    progress(f"building {config.name} ({config.parameters / 1e9:.2f} B parameters) on {device}")
+    model = build(config, ops, device=device, dtype=getattr(torch, workload.dtype), seed=seed)
+    if checkpoint is not None:
+        progress(checkpoint.told())
+        load_weights(model, checkpoint)
+    model.allocate(workload.batch, workload.length)
+    eager = modes.eager(model, random_prompt(config.vocab, workload, device=device, seed=seed))
+    runner, log = _prepare(eager, mode, device, stem, progress)
+    progress("timing the steps without a profiler")
+    times = unprofiled.measure(runner, start=todo.start, steps=todo.steps, device=device)
+    metadata = metadata | {"unprofiled": times}
+    progress(f"profiling {todo.prefills} prefill and {todo.steps} decode steps")
+    trace = _profile(runner, todo, mode, device, stem.with_suffix(".json"), metadata)
+    if log is None:
+        return CapturedTrace(trace, metadata)
+    path = stem.with_suffix(".launches.jsonl")
+    launches.write_log(log.entries, path)
+    return CapturedTrace(trace, metadata, path, log)
+
+
 def _prepare(
     eager: modes.Runner, mode: str, device: str, stem: Path, progress: Progress
-) -> tuple[modes.Runner, Path | None, dict[str, int]]:
-    """The warm runner of `mode`; in graph mode also the launch log and the kernels it promises per step."""
+) -> tuple[modes.Runner, Log | None]:
+    """The warm runner of `mode`; except in eager mode also the launch log."""
     progress(
         "warming up" if mode == "eager" else "compiling prefill and decode step (minutes for a big model)"
     )
     runner = eager if mode == "eager" else modes.compiled(eager)
     modes.warm_up(runner, times=3 if device == "cuda" else 1)
-    if mode != "graph":
-        return runner, None, {}
-    progress("logging the launches of one decode step")
+    if mode == "eager":
+        return runner, None
+    progress("logging the launches of one prefill and one decode step")
     modes.warm_up(eager)
-    entries = _launch_log(eager, runner, device, stem.with_suffix(".log.json"), progress)
-    log = stem.with_suffix(".launches.jsonl")
-    launches.write_log(entries, log)
-    progress(f"capturing the decode step, {len(entries)} kernels, in a CUDA graph")
-    runner = modes.captured(runner)
-    modes.warm_up(runner)
-    return runner, log, {"decode_kernels_per_step": len(entries)}
-
-
-def _launch_log(
-    eager: modes.Runner, compiled: modes.Runner, device: str, path: Path, progress: Progress
-) -> list[launches.Entry]:
-    """Profile one eager and one compiled decode step together, and log the compiled one."""
-
-    def steps() -> None:
-        with module_ranges(eager.model), phase_range("eager", 0):
-            eager.decode()
-        with phase_range("compiled", 0):
-            compiled.decode()
-
-    start = compiled.state.prompt.shape[1]
-
-    def warm_up() -> None:
-        compiled.stand_at(start)
-        with module_ranges(eager.model):
-            eager.decode()
-        compiled.stand_at(start)
-
-    record(path, device=device, warm_up=warm_up, steps=steps)
-    timeline = kineto.read_file(path)
-    path.unlink()
-    mine = launches.read_launches(timeline, "compiled")
-    named = launches.assign_modules(mine, launches.read_launches(timeline, "eager"))
-    if named is None:
-        progress("eager and compiled step call different ops: the launch log has no modules")
-    return launches.log_entries(named or mine)
+    log = log_steps(eager, runner, device=device, path=stem.with_suffix(".log.json"))
+    for note in (*log.notes, *log.said):
+        progress(note)
+    if mode == "graph":
+        counts = " and ".join(f"{n} kernels of {phase}" for phase, n in log.expected.items())
+        progress(f"capturing {counts}, each in a CUDA graph")
+        runner = modes.captured(runner)
+        modes.warm_up(runner)
+    return runner, log
 
 
 def _profile(

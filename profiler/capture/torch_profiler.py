@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, record_function
 
-from traces.phases import MODULE_PREFIX
+from traces.attribution.modules import MODULE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

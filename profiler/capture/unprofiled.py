@@ -28,11 +28,10 @@ def measure(runner: Runner, *, start: int, steps: int, device: str) -> dict[str,
     """
     decode: list[int] = []
     prefill: list[int] = []
-    time_steps = _gpu_times if device == "cuda" else _cpu_times
     for _ in range(GPU_ROUNDS if device == "cuda" else CPU_ROUNDS):
         runner.stand_at(start)
-        decode += time_steps(runner.decode, steps)
-        prefill += time_steps(runner.prefill, _PREFILLS if device == "cuda" else 1)
+        decode += times(runner.decode, steps, device)
+        prefill += times(runner.prefill, _PREFILLS if device == "cuda" else 1, device)
     return {"prefill": summary(prefill), "decode": summary(decode)}
 
 
@@ -46,6 +45,11 @@ def summary(samples: Sequence[int]) -> Unprofiled:
     }
 
 
+def times(step: Callable[[], object], count: int, device: str) -> list[int]:
+    """`count` samples of one step's wall time, ns."""
+    return gpu_times(step, count) if device == "cuda" else _cpu_times(step, count)
+
+
 def _cpu_times(step: Callable[[], object], count: int) -> list[int]:
     times = []
     for _ in range(count):
@@ -55,7 +59,7 @@ def _cpu_times(step: Callable[[], object], count: int) -> list[int]:
     return times
 
 
-def _gpu_times(step: Callable[[], object], count: int) -> list[int]:
+def gpu_times(step: Callable[[], object], count: int) -> list[int]:
     """`count` intervals; each round's first step only fills the queue, so that no sample starts from idle."""
     events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]  # type: ignore[no-untyped-call]
     torch.cuda.synchronize()

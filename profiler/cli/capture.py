@@ -29,10 +29,18 @@ CPU_PARAMETERS: Final = 100_000_000  # more than this is no use on a CPU, and Tr
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's flags."""
-    parser.add_argument("--model", help="llama3-8b or tiny (default: llama3-8b on a GPU, tiny on the CPU)")
+    parser.add_argument(
+        "--model",
+        help="llama3-8b, granite-8b or tiny (default: what --weights fit, else llama3-8b on a GPU, tiny on "
+        "the CPU)",
+    )
+    parser.add_argument(
+        "--weights", type=Path, metavar="DIR",
+        help="a Hugging Face checkpoint (config.json and safetensors); default: random weights",
+    )  # fmt: skip
     parser.add_argument(
         "--variant", type=options.columns, default=["cuda", "triton"], metavar="VARIANTS",
-        help="cuda, triton, comma-joined (default both; cuda,cuda is an A/A control)",
+        help="cuda, triton, triton-blog, comma-joined (default cuda,triton; cuda,cuda is an A/A control)",
     )  # fmt: skip
     parser.add_argument("--mode", help="eager, compile or graph (default: graph on a GPU, eager on the CPU)")
     parser.add_argument("--tool", default="torch", help="the profiler: torch (default)")
@@ -43,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", help="auto, cuda or cpu (default auto)")
     parser.add_argument("--steps", type=options.positive, help="decode steps to profile (default 8 on a GPU)")
     parser.add_argument(
-        "--seed", type=options.seed, default=0, help="of the random weights and prompt (default 0)"
+        "--seed", type=options.seed, default=0, help="of random weights and of the prompt (default 0)"
     )
     parser.add_argument(
         "--keep-traces", action="store_true", help="keep the raw traces (.json.gz) beside the runs"
@@ -67,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
             folder.mkdir()
             captured = capture_variant(
                 config, variant, arguments.mode, workload, device, folder=folder, steps=arguments.steps,
-                seed=arguments.seed, progress=_speaker(f"{config.name} {variant}"),
+                seed=arguments.seed, weights=arguments.weights, progress=_speaker(f"{config.name} {variant}"),
             )  # fmt: skip
             written.append(_keep(captured, arguments))
             _speaker(f"{config.name} {variant}")(f"wrote {written[-1]}")
@@ -98,7 +106,7 @@ def _plan(arguments: argparse.Namespace) -> tuple[Config, Workload, str]:
     """The model, its workload and the device. Raises UsageError, MissingToolError or OutputError."""
     from dataclasses import replace
 
-    from profiler.capture.facts import choose_device, needed_bytes
+    from profiler.capture.facts import GIB, choose_device, needed_bytes
     from profiler.capture.modes import choose_mode
     from profiler.model.config import WORKLOADS, check_fits, preset
     from profiler.ops import check_variant
@@ -106,7 +114,7 @@ def _plan(arguments: argparse.Namespace) -> tuple[Config, Workload, str]:
 
     for variant in arguments.variant:
         check_variant(variant)
-    config = preset(arguments.model) if arguments.model else None
+    config = _model(arguments.model, arguments.weights)
     device = choose_device(None if arguments.device == "auto" else arguments.device)
     choose_mode(arguments.mode, device)
     config = config or preset("llama3-8b" if device == "cuda" else "tiny")
@@ -119,11 +127,22 @@ def _plan(arguments: argparse.Namespace) -> tuple[Config, Workload, str]:
     check_fits(config, workload)
     if device == "cpu" and needed_bytes(config, workload) > CPU_BYTES:
         raise UsageError(
-            f"batch {workload.batch}, prompt {workload.prompt}: too much for the CPU; ask for less"
+            f"batch {workload.batch}, prompt {workload.prompt}: "
+            f"{needed_bytes(config, workload) / GIB:.1f} GiB are needed, too much for the CPU; ask for less"
         )
     output: Path = arguments.output or store.default_store()
     store.check_writable(output.parent if store.is_file_target(output) else output)
     return config, workload, device
+
+
+def _model(name: str | None, weights: Path | None) -> Config | None:
+    """The preset that was asked for or that the weights fit; None where neither was given."""
+    from profiler.model import huggingface
+    from profiler.model.config import preset
+
+    if weights is None:
+        return preset(name) if name else None
+    return huggingface.fit(weights, preset(name)) if name else huggingface.choose(weights)
 
 
 def _keep(captured: CapturedTrace, arguments: argparse.Namespace) -> Path:
@@ -132,7 +151,7 @@ def _keep(captured: CapturedTrace, arguments: argparse.Namespace) -> Path:
     from traces import ingest, store
 
     made = ingest.ingest(captured.trace, captured.launches)
-    made.meta["health"] |= health.kernels_seen(made, captured.expected)
+    made.meta["health"] |= health.judged(made, captured)
     target = store.place(arguments.output or store.default_store(), made.meta)
     path = store.write(made, target, force=arguments.force)
     if captured.launches:
@@ -146,7 +165,8 @@ def _report(written: list[Path], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"schema_version": 1, "runs": [str(p) for p in written]}))
         return
-    from profiler.cli.render import print_breakdown, print_comparison
+    from profiler.cli.render_breakdown import print_breakdown
+    from profiler.cli.render_comparison import print_comparison
     from traces import store
     from traces.analysis.breakdown import breakdown
     from traces.analysis.compare import compare

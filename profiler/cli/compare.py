@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 from profiler.cli import options
@@ -19,13 +20,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("b", type=Path, metavar="B", help="the run to explain (.parquet)")
     options.add_by(parser)
     options.add_phase(parser)
-    options.add_json(parser)
-    parser.add_argument("--top", type=options.positive, default=40, help="rows of the table (default 40)")
+    shape = parser.add_mutually_exclusive_group()
+    options.add_json(shape)
+    shape.add_argument(
+        "--markdown", action="store_true", help="print a compact table for a pull-request comment"
+    )
+    parser.add_argument(
+        "--top", type=options.positive, help="rows of the table (default 40, with --markdown 10)"
+    )
     parser.add_argument(
         "--fail-over",
         type=_percent,
         metavar="PCT",
-        help="exit 3 if a step of B is slower than A's by more than PCT percent and by more than the spread",
+        help="exit 3 if a step of B is slower than A's by more than PCT percent and by more than the noise "
+        "(the wider IQR); why or why not goes to stderr",
     )
 
 
@@ -33,16 +41,26 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the comparison; exit 3 where `--fail-over` finds a regression."""
     from traces import store
     from traces.analysis.compare import compare, regressed
+    from traces.text import plain
 
     result = compare(store.read(arguments.a), store.read(arguments.b), arguments.by, arguments.phase)
     if arguments.json:
         print(json.dumps(result.to_json()))
-    else:
-        from profiler.cli.render import print_comparison
+    elif arguments.markdown:
+        from profiler.cli.markdown import comparison
 
-        print_comparison(result, arguments.top)
-    failed = arguments.fail_over is not None and regressed(result, arguments.fail_over)
-    return REGRESSION if failed else 0
+        print(comparison(result, arguments.top or 10), end="")
+    else:
+        from profiler.cli.render_comparison import print_comparison
+
+        print_comparison(result, arguments.top or 40)
+    if arguments.fail_over is None:
+        return 0
+    gate = regressed(result, arguments.fail_over)
+    sys.stdout.flush()
+    beware = f"; beware: {'; '.join(result.not_comparable)}" if result.not_comparable else ""
+    print(f"kernelgap: --fail-over {plain(gate.why + beware, 2000)}", file=sys.stderr)
+    return REGRESSION if gate.failed else 0
 
 
 def _percent(text: str) -> float:

@@ -13,6 +13,8 @@ from traces.text import plain
 if TYPE_CHECKING:
     import argparse
 
+    from traces.attribution.classify import Classifier
+
 NAME = "ingest"
 HELP = "turn traces of torch.profiler or Nsight Systems into runs"
 
@@ -30,16 +32,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log", type=Path, metavar="FILE", help="launch log (.launches.jsonl) of its CUDA graph"
     )
+    parser.add_argument(
+        "--rules",
+        type=Path,
+        metavar="FILE",
+        help="your own kernel rules (TOML, as in docs/attribution.md); they decide before the shipped ones. "
+        "Labels are stored in the run: show and compare need no rules",
+    )
     options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Ingest every input; one that fails does not stop the others. Returns the first failure's exit code."""
     target = _target(arguments.output, len(arguments.inputs))
+    classifier = _classifier(arguments.rules)
     written, code = [], 0
     for source in arguments.inputs:
         try:
-            written.append(_one(source, target, arguments.log, force=arguments.force))
+            written.append(_one(source, target, arguments.log, classifier, force=arguments.force))
         except KernelgapError as error:
             if len(arguments.inputs) == 1:
                 raise
@@ -65,13 +75,22 @@ def _target(output: Path | None, inputs: int) -> Path:
     return output
 
 
-def _one(source: Path, target: Path, log: Path | None, *, force: bool) -> Path:
+def _classifier(rules: Path | None) -> Classifier | None:
+    """The user's rules before the shipped ones, checked before any trace is read."""
+    if rules is None:
+        return None
+    from traces.attribution.classify import user_classifier
+
+    return user_classifier(rules)
+
+
+def _one(source: Path, target: Path, log: Path | None, classifier: Classifier | None, *, force: bool) -> Path:
     from profiler.cli.render import health_lines
     from traces import ingest, store
 
     if store.is_file_target(target) and not force:
         store.refuse_existing(target)  # before the work, not after it
-    made = ingest.ingest(source, log)
+    made = ingest.ingest(source, log, classifier)
     path = store.write(made, store.place(target, made.meta), force=force)
     for line in health_lines(made.meta["health"]):
         print(plain(f"{source.name}: {line}", 2000), file=sys.stderr)

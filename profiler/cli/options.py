@@ -16,7 +16,7 @@ def add_phase(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--phase", type=name, help="only this phase's steps, such as decode")
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+def add_json(parser: argparse._ActionsContainer) -> None:
     """`--json`: machine-readable output."""
     parser.add_argument(
         "--json", action="store_true", help="print JSON (a versioned shape) instead of a table"

@@ -1,4 +1,4 @@
-"""Tables for people: breakdowns and comparisons, each closing with its ledger line."""
+"""What every report for people is made of: the header of a run, its health, cells and units."""
 
 from __future__ import annotations
 
@@ -6,24 +6,16 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from traces.analysis.compare import of_other_phases
 from traces.attribution.taxonomy import COLOURS, GROUP_OF
 from traces.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traces.analysis.breakdown import Breakdown
-    from traces.analysis.compare import Comparison
     from traces.store import Run
 
-_NEGATIVE = {
-    "unprofiled": "its kernels took longer under the profiler than the whole step without",
-    "profiled": "kernels of its steps run beyond the steps' tiles",
-}
 CPU_NOTICE = "CPU, not a GPU latency: these times only show that the pipeline works here"
 
 
@@ -47,68 +39,6 @@ def nanoseconds(ns: float) -> str:
     return f"{ns:.0f} ns"
 
 
-def print_breakdown(result: Breakdown, top: int) -> None:
-    """Rows, idle, and the closing ledger line."""
-    out = console()
-    _print_header(out, result.run)
-    what = f"phase {plain(result.phase)}" if result.phase else "whole run"
-    table = Table(title=Text(f"{what}: {nanoseconds(result.span_ns)}"), title_justify="left")
-    for name in result.by:
-        table.add_column(name, overflow="ellipsis", max_width=72, no_wrap=True)
-    for name in ("count", "total", "exclusive", "share"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in result.rows[:top]:
-        others = result.phase is not None and row["phase"] is None
-        cells = _other_phases(result.by) if others else [_cell(row, name) for name in result.by]
-        table.add_row(
-            *cells, f"{row['count']:,}", nanoseconds(row["total_ns"]), nanoseconds(row["exclusive_ns"]),
-            f"{row['share']:.1%}",
-        )  # fmt: skip
-    if hidden := result.rows[top:]:
-        rest = sum(r["exclusive_ns"] for r in hidden)
-        _closing_row(table, result, f"{len(hidden)} more rows (--top)", rest)
-    _closing_row(table, result, "idle", result.idle_ns)
-    out.print(table)
-    out.print(
-        f"ledger: busy {result.busy_ns:,} + idle {result.idle_ns:,} = span {result.span_ns:,} ns "
-        f"over {len(result.devices)} device(s)"
-    )
-    _print_health(out, result.run)
-
-
-def print_comparison(result: Comparison, top: int) -> None:
-    """Rows sorted by their part in the difference; they sum with idle to the total."""
-    out = console()
-    for side, label in ((result.a, "A"), (result.b, "B")):
-        _print_header(out, side.run, label)
-    what = f"{plain(result.phase)} step" if result.phase else "whole run"
-    table = Table(title=Text(f"one {what}, {result.basis} wall time"), title_justify="left")
-    for name in result.by:
-        table.add_column(name, overflow="ellipsis", max_width=60, no_wrap=True)
-    for name in ("A", "B", "B - A", "status"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in result.rows[:top]:
-        others = of_other_phases(row)
-        cells = _other_phases(result.by) if others else [_cell(row["key"], n) for n in result.by]
-        table.add_row(*cells, *_numbers(row), row["status"])
-    if hidden := result.rows[top:]:
-        rest = {k: sum(r[k] for r in hidden) for k in ("a", "b", "delta")}
-        table.add_row(f"{len(hidden)} more rows (--top)", *[""] * (len(result.by) - 1), *_numbers(rest), "")
-    table.add_row("idle", *[""] * (len(result.by) - 1), *_numbers(result.idle), "", style="dim")
-    table.add_section()
-    table.add_row("total", *[""] * (len(result.by) - 1), *_numbers(result.total), "", style="bold")
-    out.print(table)
-    out.print(
-        f"ledger: rows + idle = total, to the ns; {result.aligned_share:.1%} of the time is in matched rows"
-    )
-    for side in result.idle.get("negative", ()):
-        out.print(
-            f"note: idle of {side.upper()} is negative: its kernels took longer than the unprofiled step"
-        )
-    for line in result.not_comparable:
-        out.print(f"note: {plain(line, 500)}")
-
-
 def health_lines(health: dict[str, Any]) -> Iterator[str]:
     """In plain words, everything that was lost, mended or is in doubt; nothing when all is well."""
     for what in ("dropped", "repaired"):
@@ -119,13 +49,19 @@ def health_lines(health: dict[str, Any]) -> Iterator[str]:
     if orphans := health.get("orphans"):
         yield f"orphans: {orphans:,} rows whose launch is not in the trace"
     if (log := health.get("launch_log") or {}).get("mismatched"):
-        yield f"launch log: {log['mismatched']} of {log['replays']} replays differ from it"
+        of = f"{log['replays']} replays" if log["replays"] else f"{log.get('steps', 0)} steps"
+        yield f"launch log: {log['mismatched']} of {of} differ from it"
     if (unknown := health.get("unknown") or {}).get("rows"):
         yield f"unknown: {unknown['rows']:,} rows ({nanoseconds(unknown['exclusive_ns'])}) without a category"
+    if disagreed := health.get("disagreed"):
+        yield f"attribution: {disagreed:,} rows whose op and kernel name disagree (their rule ends with !)"
+    if rules := health.get("rules"):
+        yield f"rules: {rules['file']} (sha256 {rules['sha256']}) decided before the shipped rules"
     yield from health.get("notes", [])
 
 
-def _print_header(out: Console, run: Run, label: str = "") -> None:
+def print_header(out: Console, run: Run, label: str = "") -> None:
+    """What a run is, its unprofiled step times, and whether its times are a CPU's."""
     meta = run.meta
     facts = [
         plain(run.title),
@@ -146,7 +82,8 @@ def _print_header(out: Console, run: Run, label: str = "") -> None:
         out.print(f"  {CPU_NOTICE}", style="yellow")
 
 
-def _print_health(out: Console, run: Run) -> None:
+def print_health(out: Console, run: Run) -> None:
+    """How many events were read, and everything that is lost or in doubt."""
     lines = list(health_lines(run.meta["health"]))
     out.print(
         f"health: {run.meta['health'].get('events', 0):,} events read"
@@ -156,21 +93,13 @@ def _print_health(out: Console, run: Run) -> None:
         out.print(f"  {plain(line, 500)}")
 
 
-def _cell(row: dict[str, Any], name: str) -> Text:
+def cell(row: dict[str, Any], name: str) -> Text:
+    """The value of one `--by` column, in the colour of its group."""
     value = row[name]
     group = value if name == "group" else GROUP_OF.get(str(value)) if name == "category" else None
     return Text("-" if value is None else plain(value, 500), style=COLOURS.get(group or "", ""))
 
 
-def _other_phases(by: tuple[str, ...]) -> list[Text]:
+def other_phases(by: tuple[str, ...]) -> list[Text]:
+    """The cells of the row that holds what other phases ran inside the tiles."""
     return [Text("(other phases)"), *[Text("")] * (len(by) - 1)]
-
-
-def _closing_row(table: Table, result: Breakdown, label: str, ns: int) -> None:
-    share = f"{ns / result.span_ns:.1%}" if result.span_ns else "-"
-    table.add_row(label, *[""] * (len(result.by) - 1), "", "", nanoseconds(ns), share, style="dim")
-
-
-def _numbers(row: dict[str, Any]) -> tuple[str, str, str]:
-    sign = "+" if row["delta"] > 0 else ""
-    return nanoseconds(row["a"]), nanoseconds(row["b"]), f"{sign}{nanoseconds(row['delta'])}"

@@ -25,15 +25,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the breakdown as a table or as JSON."""
+    """Print the breakdown as a table, with the layers of a model added up, or as JSON, with every row."""
     from traces import store
     from traces.analysis.breakdown import breakdown
 
-    result = breakdown(store.read(arguments.path), arguments.by or ["group", "category"], arguments.phase)
+    by = arguments.by or ["group", "category"]
+    together = not arguments.json and "layer" not in by
+    result = breakdown(store.read(arguments.path), by, arguments.phase, layers_together=together)
     if arguments.json:
         print(json.dumps(result.to_json()))
     else:
-        from profiler.cli.render import print_breakdown
+        from profiler.cli.render_breakdown import print_breakdown
 
         print_breakdown(result, arguments.top)
     return 0

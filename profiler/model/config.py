@@ -34,6 +34,9 @@ class Config:
     norm_eps: float = 1e-5
     rope_theta: float = 500_000.0
     rope_scaling: RopeScaling | None = None
+    attention_bias: bool = False  # of the QKV and output projections
+    mlp_bias: bool = False
+    tied: bool = False  # lm_head is the embedding table
 
     @property
     def qkv_dim(self) -> int:
@@ -42,10 +45,13 @@ class Config:
 
     @property
     def parameters(self) -> int:
-        """Number of weights, embedding and lm_head (untied) included."""
+        """Number of weights and biases; a tied embedding counts once."""
         attention = self.dim * (self.qkv_dim + self.heads * self.head_dim)
         mlp = 3 * self.dim * self.intermediate
-        return self.layers * (attention + mlp + 2 * self.dim) + 2 * self.vocab * self.dim + self.dim
+        biases = self.attention_bias * (self.qkv_dim + self.dim)
+        biases += self.mlp_bias * (2 * self.intermediate + self.dim)
+        tables = (1 if self.tied else 2) * self.vocab * self.dim
+        return self.layers * (attention + mlp + biases + 2 * self.dim) + tables + self.dim
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,22 @@ PRESETS: Final[dict[str, Config]] = {
         max_seq=131072,
         rope_scaling=RopeScaling(),
     ),
+    # Granite-8B-Code (arXiv 2405.04324), a Llama with biases: ibm-granite/granite-8b-code-base-4k
+    "granite-8b": Config(
+        name="granite-8b",
+        layers=36,
+        dim=4096,
+        heads=32,
+        kv_heads=8,
+        head_dim=128,
+        intermediate=14336,
+        vocab=49152,
+        max_seq=4096,
+        rope_theta=10_000.0,
+        attention_bias=True,
+        mlp_bias=True,
+        tied=True,
+    ),
     # small enough for Triton's interpreter on a laptop
     "tiny": Config(
         name="tiny",
@@ -106,6 +128,7 @@ PRESETS: Final[dict[str, Config]] = {
 
 WORKLOADS: Final[dict[str, Workload]] = {
     "llama3-8b": Workload(batch=2, prompt=512, new_tokens=256),
+    "granite-8b": Workload(batch=2, prompt=512, new_tokens=256),
     "tiny": Workload(batch=1, prompt=16, new_tokens=4, dtype="float32"),
 }
 

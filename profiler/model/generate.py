@@ -52,14 +52,14 @@ def random_prompt(vocab: int, workload: Workload, *, device: str, seed: int) -> 
 def prefill(model: Transformer, state: State) -> Tensor:
     """Run the prompt, leave its next token and position in `state`; logits [B, 1, V]."""
     logits: Tensor = model(state.prompt, state.positions, True)
-    model.ops.advance(state.token, state.position, model.ops.argmax(logits))
+    model.sample(logits, state.token, state.position)
     return logits
 
 
 def decode_step(model: Transformer, state: State) -> Tensor:
     """Run the newest token, replace it by the next one; logits [B, 1, V]. No host sync: can be captured."""
     logits: Tensor = model(state.token, state.position, False)
-    model.ops.advance(state.token, state.position, model.ops.argmax(logits))
+    model.sample(logits, state.token, state.position)
     return logits
 
 

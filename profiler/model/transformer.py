@@ -31,11 +31,27 @@ class Embedding(Weight):
 
 
 class Linear(Weight):
-    """[..., in] -> [..., out], no bias; weight [out, in]."""
+    """[..., in] -> [..., out]; weight [out, in], bias [out] or None."""
+
+    def __init__(self, ops: Ops, out: int, inner: int, *, bias: bool = False) -> None:
+        super().__init__(ops, out, inner)
+        self.bias = nn.Parameter(torch.empty(out), requires_grad=False) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Multiply by the weight."""
-        return self.ops.linear(x, self.weight)
+        """Multiply by the weight and add the bias."""
+        return self.ops.linear(x, self.weight, self.bias)
+
+
+class Sample(nn.Module):
+    """Greedy choice of the next token."""
+
+    def __init__(self, ops: Ops) -> None:
+        super().__init__()
+        self.ops = ops
+
+    def forward(self, logits: Tensor, token: Tensor, position: Tensor) -> None:
+        """In place: `token` [B, 1] becomes the largest of logits [B, 1, V], and `position` [1] moves on."""
+        self.ops.advance(token, position, self.ops.argmax(logits))
 
 
 class RMSNorm(Weight):
@@ -59,11 +75,11 @@ class Attention(nn.Module):
     def __init__(self, ops: Ops, config: Config) -> None:
         super().__init__()
         self.ops, self.config = ops, config
-        self.qkv = Linear(ops, config.qkv_dim, config.dim)
-        self.o = Linear(ops, config.dim, config.heads * config.head_dim)
+        self.qkv = Linear(ops, config.qkv_dim, config.dim, bias=config.attention_bias)
+        self.o = Linear(ops, config.dim, config.heads * config.head_dim, bias=config.attention_bias)
 
     def forward(
-        self, x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor, mask: Tensor | None, causal: bool
+        self, x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor, visible: Tensor | None, causal: bool
     ) -> Tensor:
         """x [B, T, dim] -> [B, T, dim]; the cache gains the T new keys and values."""
         batch, tokens, _ = x.shape
@@ -74,7 +90,7 @@ class Attention(nn.Module):
         self.ops.write_kv(self.k_cache, self.v_cache, k, v, positions)
         if not causal:
             k, v = self.k_cache, self.v_cache
-        y = self.ops.attention(q, k, v, positions, mask, causal=causal)
+        y = self.ops.attention(q, k, v, positions, visible, causal=causal)
         out: Tensor = self.o(y.transpose(1, 2).reshape(batch, tokens, -1))
         return out
 
@@ -85,8 +101,8 @@ class MLP(nn.Module):
     def __init__(self, ops: Ops, config: Config) -> None:
         super().__init__()
         self.ops = ops
-        self.gate_up = Linear(ops, 2 * config.intermediate, config.dim)
-        self.down = Linear(ops, config.dim, config.intermediate)
+        self.gate_up = Linear(ops, 2 * config.intermediate, config.dim, bias=config.mlp_bias)
+        self.down = Linear(ops, config.dim, config.intermediate, bias=config.mlp_bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """x [B, T, dim] -> [B, T, dim]."""
@@ -106,31 +122,36 @@ class Block(nn.Module):
         self.mlp = MLP(ops, config)
 
     def forward(
-        self, x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor, mask: Tensor | None, causal: bool
+        self, x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor, visible: Tensor | None, causal: bool
     ) -> Tensor:
         """x [B, T, dim] -> [B, T, dim]."""
-        x = self.ops.add(x, self.attn(self.attn_norm(x), cos, sin, positions, mask, causal))
+        x = self.ops.add(x, self.attn(self.attn_norm(x), cos, sin, positions, visible, causal))
         return self.ops.add(x, self.mlp(self.mlp_norm(x)))
 
 
 class Transformer(nn.Module):
-    """The decoder. Build it with `build`; weights are untied and not trained."""
+    """The decoder. Build it with `build`; weights are not trained."""
 
     rope_table: Tensor
 
     def __init__(self, config: Config, ops: Ops) -> None:
         super().__init__()
         self.config, self.ops = config, ops
-        self.length = 0
         self.embed = Embedding(ops, config.vocab, config.dim)
         self.layers = nn.ModuleList(Block(ops, config) for _ in range(config.layers))
         self.norm = RMSNorm(ops, config.dim, config.norm_eps)
         self.lm_head = Linear(ops, config.vocab, config.dim)
+        self.sample = Sample(ops)
+        self.tie()
+
+    def tie(self) -> None:
+        """Make lm_head the embedding table where the model says so; again after the table was replaced."""
+        if self.config.tied:
+            self.lm_head.weight = self.embed.weight
 
     def allocate(self, batch: int, length: int) -> None:
         """Make the KV caches [batch, Hkv, length, D] and the RoPE table [length, D], cos | sin per row."""
         c, like = self.config, self.embed.weight
-        self.length = length
         for attn in (m for m in self.modules() if isinstance(m, Attention)):
             for name in ("k_cache", "v_cache"):
                 cache = like.new_zeros(batch, c.kv_heads, length, c.head_dim)
@@ -140,6 +161,12 @@ class Transformer(nn.Module):
             "rope_table", torch.cat((angles.cos(), angles.sin()), dim=-1).to(like), persistent=False
         )
 
+    @property
+    def cache(self) -> Tensor:
+        """The first layer's key cache, for its shape and dtype."""
+        first: Attention = self.layers[0].attn  # type: ignore[assignment]
+        return first.k_cache
+
     def forward(self, tokens: Tensor, positions: Tensor, causal: bool) -> Tensor:
         """tokens int64 [B, T] at positions int64 [T] -> logits [B, 1, vocab] of the last position.
 
@@ -147,9 +174,9 @@ class Transformer(nn.Module):
         """
         x = self.embed(tokens)
         cos, sin = self.ops.embedding(positions, self.rope_table).chunk(2, dim=-1)
-        mask = None if causal else self.ops.visible(positions, self.length)
+        visible = None if causal else self.ops.visible(positions, self.cache)
         for layer in self.layers:
-            x = layer(x, cos, sin, positions, mask, causal)
+            x = layer(x, cos, sin, positions, visible, causal)
         logits: Tensor = self.lm_head(self.norm(x[:, -1:]))
         return logits
 
@@ -158,21 +185,31 @@ def build(config: Config, ops: Ops, *, device: str, dtype: torch.dtype, seed: in
     """A model with random weights, made directly on `device` in `dtype`; equal seeds give equal weights.
 
     Scaled so that the residual stream stays near unit variance, far inside fp16: N(0, 1/fan_in), and the two
-    projections that add to the stream divided by sqrt(2 * layers) (GPT-2, section 2.3).
+    projections that add to the stream divided by sqrt(2 * layers) (GPT-2, section 2.3). Norms are 1, biases
+    N(0, 0.02^2). A table that also serves as lm_head is scaled as an lm_head.
     """
     with torch.device("meta"):
         model = Transformer(config, ops)
     model = model.to(dtype).to_empty(device=device)
+    model.tie()
     generator = torch.Generator(device).manual_seed(seed)
     for name, weight in model.named_parameters():
         if weight.dim() == 1:
-            weight.data.fill_(1.0)
+            _fill_vector(name, weight, generator)
             continue
-        scale = 1.0 if name == "embed.weight" else 1 / math.sqrt(weight.shape[1])
+        fan_in = 1 if name == "embed.weight" and not config.tied else weight.shape[1]
+        scale = 1 / math.sqrt(fan_in)
         if name.endswith(("attn.o.weight", "mlp.down.weight")):
             scale /= math.sqrt(2 * config.layers)
         weight.data.normal_(0.0, scale, generator=generator)
     return model.eval()
+
+
+def _fill_vector(name: str, vector: Tensor, generator: torch.Generator) -> None:
+    if name.endswith("bias"):
+        vector.data.normal_(0.0, 0.02, generator=generator)
+    else:
+        vector.data.fill_(1.0)
 
 
 def rope_angles(head_dim: int, theta: float, scaling: RopeScaling | None, length: int) -> Tensor:

@@ -9,21 +9,30 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from traces.errors import MissingToolError, UsageError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from profiler.model.config import Config, Workload
+
 VARIANTS: Final = {
     "cuda": "profiler.ops.cuda:CudaOps",
     "triton": "profiler.ops.triton.variant:TritonOps",
+    "triton-blog": "profiler.ops.triton.blog:BlogOps",
 }
 
 
 class Ops(Protocol):
-    """What a decoder needs. Nothing here may wait for the device: a CUDA graph must be able to capture it."""
+    """What a decoder needs. Only `prepare` may wait for the device: a CUDA graph captures the rest."""
+
+    def prepare(self, config: Config, workload: Workload, *, device: str) -> dict[str, Any]:
+        """Measure and fix what the variant leaves to measurement, before a model is built.
+
+        Returns what was chosen and on which numbers, as JSON, for the run's metadata.
+        """
 
     def embedding(self, tokens: Tensor, table: Tensor) -> Tensor:
         """Rows of `table` [N, E] by `tokens` int64 [...]: [..., E]. Also looks up the RoPE table."""
@@ -31,8 +40,8 @@ class Ops(Protocol):
     def rms_norm(self, x: Tensor, weight: Tensor, eps: float) -> Tensor:
         """x [..., E] * rsqrt(mean(x^2) + eps) * weight [E], mean in fp32 (arXiv 1910.07467)."""
 
-    def linear(self, x: Tensor, weight: Tensor) -> Tensor:
-        """x [..., K] by weight [N, K] transposed: [..., N], accumulated in fp32."""
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """x [..., K] by weight [N, K] transposed, plus bias [N]: [..., N], accumulated in fp32."""
 
     def rope(self, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         """Rotate q [B, H, T, D] and k [B, Hkv, T, D] by cos, sin [T, D/2].
@@ -43,20 +52,20 @@ class Ops(Protocol):
     def write_kv(self, k_cache: Tensor, v_cache: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> None:
         """In place: caches [B, Hkv, L, D] at `positions` int64 [T] become k, v [B, Hkv, T, D]."""
 
-    def visible(self, positions: Tensor, length: int) -> Tensor | None:
-        """The mask [T, length] bool, true where key j <= positions[i], made once a step and shared by layers.
+    def visible(self, positions: Tensor, cache: Tensor) -> Tensor | None:
+        """What `attention` wants to know of the visible keys of a cache [B, Hkv, L, D], made once a step.
 
-        None if `attention` works from the positions alone.
+        For example a mask [T, L], or lengths; None if `attention` works from the positions alone.
         """
 
     def attention(
-        self, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, mask: Tensor | None, *, causal: bool
+        self, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, visible: Tensor | None, *, causal: bool
     ) -> Tensor:
         """softmax(q k^T / sqrt(D)) v: q [B, H, T, D], k and v [B, Hkv, L, D] -> [B, H, T, D].
 
         Query i sits at positions[i] (int64 [T], on the device) and sees key j iff j <= positions[i].
-        `causal` (static): a prompt from position 0, so L == T, k and v are the fresh ones, mask is None.
-        Otherwise k and v are whole caches and `mask` is what `visible` gave.
+        `causal` (static): a prompt from position 0, so L == T, k and v are the fresh ones, visible is None.
+        Otherwise k and v are whole caches and `visible` is what `Ops.visible` gave.
         """
 
     def silu_mul(self, gate_up: Tensor) -> Tensor:

@@ -24,7 +24,6 @@ def test_durations_take_the_unit_that_fits(ns: int | None, text: str) -> None:
 
 def test_differences_carry_their_sign() -> None:
     assert [fmt.signed(n) for n in (1_500, -70, 0)] == ["+1.50 µs", "−70 ns", "±0 ns"]
-    assert fmt.scaled(-70_000, 1_000_000) == "−0.07"
 
 
 def test_characters_that_hide_or_reorder_text_show_their_code() -> None:

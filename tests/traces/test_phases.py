@@ -111,18 +111,13 @@ def test_tiles_end_where_the_next_consecutive_step_begins() -> None:
     ]
 
 
-def test_modules_come_from_our_ranges_and_layers_from_their_path() -> None:
-    table = ranges(
-        ("## module layers.3.attn", 0, 50, 1),
-        ("## module layers.3.attn.qkv", 10, 5, 1),
-        ("decode_0", 0, 99, 1),
-    )
-    assert phases.modules(launches((12, 1), (30, 1), (70, 1)), table).to_pylist() == [
-        "layers.3.attn.qkv", "layers.3.attn", None,
-    ]  # fmt: skip
-    assert phases.layer_of("model.layers.17.mlp") == 17
-    assert phases.layer_of("lm_head") is None
-    assert phases.layer_of(None) is None
+def test_ranges_that_say_modules_name_no_phase() -> None:
+    inner = ranges(("decode_0", 0, 90, 1), ("layer_3", 10, 10, 1), ("model.layers.3.mlp", 12, 5, 1))
+    assert assigned(launches((13, 1), (19, 1), (50, 1)), inner) == [("decode", 0)] * 3
+    other_thread = ranges(("model.layers.3.mlp", 0, 20, 1), ("ProfilerStep#2", 0, 90, 1))
+    assert assigned(launches((5, 1), (5, 2)), other_thread) == [("ProfilerStep", 2)] * 2
+    only = ranges(("nn.Module: Net_0", 0, 50, 1), ("{'Module': 'top.h.0'}", 0, 20, 1), ("layer_1", 60, 9, 1))
+    assert assigned(launches((5, 1), (61, 1)), only) == [(None, None)] * 2
 
 
 def test_a_range_that_was_never_closed_counts_only_where_no_other_encloses_the_launch() -> None:

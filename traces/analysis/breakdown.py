@@ -9,6 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traces import ledger
+from traces.analysis import achieved
+from traces.analysis.roofline import DTYPES
+from traces.analysis.units import over_layers
+from traces.columns import decode, encode
 from traces.errors import UsageError
 from traces.schema import SCHEMA_VERSION
 
@@ -24,7 +28,11 @@ BY: Final = ("group", "category", "backend", "name", "module", "layer", "op", "s
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Rows sorted by exclusive time, ns; `idle_ns + sum(exclusive_ns) == span_ns`, to the ns."""
+    """Rows sorted by exclusive time, ns; `idle_ns + sum(exclusive_ns) == span_ns`, to the ns.
+
+    A row has the columns of `by`, `count`, `total_ns`, `exclusive_ns`, `share` (of the span), and what
+    `achieved.rates` says of its work.
+    """
 
     run: Run
     by: tuple[str, ...]
@@ -46,29 +54,43 @@ class Breakdown:
             "busy_ns": self.busy_ns,
             "idle_ns": self.idle_ns,
             "devices": [asdict(d) for d in self.devices],
+            "ceilings": self.ceilings,
             "rows": self.rows,
             "health": meta["health"],
         }
 
+    @property
+    def ceilings(self) -> dict[str, Any] | None:
+        """What `roofline` is a share of: bytes/s, FLOP/s by dtype, and whose numbers; None if not known."""
+        memory = achieved.ceilings(self.run)
+        if memory is None:
+            return None
+        found = {d: achieved.ceilings(self.run, d) for d in DTYPES}
+        rates = {d: p.flops_per_s for d, p in found.items() if p and p.flops_per_s}
+        return {"bytes_per_s": memory.bytes_per_s, "flops_per_s": rates, "source": memory.source}
 
-def breakdown(run: Run, by: Sequence[str] = ("group",), phase: str | None = None) -> Breakdown:
+
+def breakdown(
+    run: Run, by: Sequence[str] = ("group",), phase: str | None = None, *, layers_together: bool = False
+) -> Breakdown:
     """Group a run's exclusive time by columns of `BY`, over the whole run or over one phase's tiles.
 
     With a phase, rows of other phases inside its tiles show as one row with phase None, so the ledger
-    still closes. Raises UsageError for an unknown column or phase.
+    still closes. `layers_together`: modules that differ only in numbers are one, `layers.*.mlp.down`.
+    Raises UsageError for an unknown column or phase.
     """
     keys = checked(by)
-    table = run.table
     if phase is None:
-        exclusive, _, totals = ledger.close(table)
-        rows = _grouped(table, pa.array(exclusive), keys)
+        closed, _, totals = ledger.close(run.table)
+        table = _summable(run, pa.array(closed), keys, layers_together)
+        rows = _grouped(table, keys)
     else:
-        inside, totals = ledger.close_windows(table, windows_of(steps_of(run, phase)))
-        mine = pc.fill_null(pc.equal(table["phase"], phase), False)
-        shares = pa.array(inside)
-        rows = _grouped(table.filter(mine), shares.filter(_flat(mine)), keys)
-        rows = [{**row, "phase": phase} for row in rows]
-        rows += _others(table, shares, mine, keys)
+        inside, totals = ledger.close_windows(run.table, windows_of(steps_of(run, phase)))
+        table = _summable(run, pa.array(inside), keys, layers_together)
+        mine = pc.fill_null(pc.equal(run.table["phase"], phase), False)
+        rows = [{**row, "phase": phase} for row in _grouped(table.filter(mine), keys)]
+        others = table.filter(pc.and_(pc.invert(mine), pc.greater(table["exclusive_ns"], 0)))
+        rows += [{**dict.fromkeys(keys), "phase": None, **row} for row in _grouped(others, ())]
     span = sum(d.span_ns for d in totals)
     busy = sum(d.busy_ns for d in totals)
     for row in rows:
@@ -107,34 +129,38 @@ def windows_of(steps: Sequence[Step]) -> list[tuple[int, int]]:
     return out
 
 
-def _grouped(table: pa.Table, exclusive: pa.Array, keys: tuple[str, ...]) -> list[dict[str, Any]]:
-    slim = table.select([*keys, "used_ns"]).append_column("exclusive_ns", exclusive)
-    groups = slim.group_by(list(keys), use_threads=False).aggregate(
-        [("used_ns", "count"), ("used_ns", "sum"), ("exclusive_ns", "sum")]
+def _summable(run: Run, exclusive: pa.Array, keys: tuple[str, ...], layers_together: bool) -> pa.Table:
+    """The columns to group by and the columns to add up."""
+    table = run.table.select([*keys, "used_ns"]).append_column("exclusive_ns", exclusive)
+    if layers_together and "module" in keys:
+        codes, names = encode(table["module"])
+        modules = decode(codes, [over_layers(n) for n in names]).cast(pa.string())
+        table = table.set_column(table.schema.get_field_index("module"), "module", modules)
+    for name, values in achieved.columns(run, exclusive).items():
+        table = table.append_column(f"_{name}", values)
+    return table
+
+
+def _grouped(table: pa.Table, keys: tuple[str, ...]) -> list[dict[str, Any]]:
+    """One row for each combination of keys that occurs."""
+    sums = ["used_ns", "exclusive_ns", *(f"_{n}" for n in achieved.SUMMED)]
+    groups = table.group_by(list(keys), use_threads=False).aggregate(
+        [("used_ns", "count"), *((n, "sum") for n in sums)]
     )
-    groups = groups.rename_columns(
-        {"used_ns_count": "count", "used_ns_sum": "total_ns", "exclusive_ns_sum": "exclusive_ns"}
-    )
-    rows: list[dict[str, Any]] = groups.select([*keys, "count", "total_ns", "exclusive_ns"]).to_pylist()
+    rows = []
+    for row in groups.to_pylist():
+        if not row["used_ns_count"]:  # no rows at all still make one sum
+            continue
+        work = {n: row[f"_{n}_sum"] for n in achieved.SUMMED}
+        exclusive = row["exclusive_ns_sum"]
+        rows.append(
+            {
+                **{k: row[k] for k in keys},
+                "count": row["used_ns_count"],
+                "total_ns": row["used_ns_sum"],
+                "exclusive_ns": exclusive,
+                "share": 0.0,
+                **achieved.rates({**work, "exclusive_ns": exclusive}),
+            }
+        )
     return rows
-
-
-def _others(
-    table: pa.Table, exclusive: pa.Array, mine: pa.ChunkedArray, keys: tuple[str, ...]
-) -> list[dict[str, Any]]:
-    foreign = pc.and_(pc.invert(_flat(mine)), pc.greater(exclusive, 0))
-    time = pc.sum(exclusive.filter(foreign)).as_py()
-    if not time:
-        return []
-    total = pc.sum(table["used_ns"].filter(foreign)).as_py()
-    count = pc.sum(foreign).as_py()
-    return [
-        {
-            **dict.fromkeys(keys), "phase": None,
-            "count": count, "total_ns": total, "exclusive_ns": time,
-        }
-    ]  # fmt: skip
-
-
-def _flat(mask: pa.ChunkedArray) -> pa.Array:
-    return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask

@@ -7,9 +7,10 @@ specific op and a specific name disagree about the group, the op wins and the la
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -52,6 +53,7 @@ class Rule:
     generic: bool = False
     why: str = ""
     example: str = ""
+    user: bool = False
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
@@ -60,13 +62,17 @@ class Rule:
 
 
 class Classifier:
-    """Labels names by an ordered list of rules; answers are remembered, so ask once per distinct name."""
+    """Labels names by an ordered list of rules; answers are remembered, so ask once per distinct name.
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    `user` tells whose rules decide first, for a run's health: file (its name) and sha256 (12 digits).
+    """
+
+    def __init__(self, rules: Sequence[Rule], user: dict[str, str] | None = None) -> None:
         def pick(*, op: bool, category: bool) -> list[Rule]:
             return [r for r in rules if (r.on == "op") == op and (r.category is not None) == category]
 
         self.rules = tuple(rules)
+        self.user = user
         self._name_rules = pick(op=False, category=True)
         self._name_backends = pick(op=False, category=False)
         self._parts_read = sorted({rule.on for rule in rules} - {"op"})
@@ -146,9 +152,16 @@ def _compiled(path: Path) -> Iterator[Rule]:
     for rule in _read(path):
         try:
             rule.regex  # noqa: B018
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise UsageError(f"{path}, rule {rule.id!r}: bad regular expression: {error}") from error
-        yield rule
+        yield replace(rule, user=True)
+
+
+def user_classifier(path: Path) -> Classifier:
+    """The classifier whose first rules are those of `path`. Raises UsageError as `load_rules` does."""
+    rules = load_rules(path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Classifier(rules, {"file": path.name, "sha256": digest[:12]})
 
 
 @cache
@@ -175,9 +188,11 @@ def _search(rules: Sequence[Rule], text: str) -> Rule | None:
 
 
 def _overrules(evidence: Rule, rule: Rule | None) -> bool:
-    """Whether the launching op's rule beats the name's."""
+    """Whether the launching op's rule beats the name's; a user's rule beats every shipped one."""
     if rule is None:
         return True
+    if rule.user or evidence.user:
+        return not rule.user
     if evidence.generic or rule.category in _KEEPS_ITS_NAME:
         return False
     return rule.generic or _group(rule) != _group(evidence)
@@ -208,7 +223,7 @@ def _read(path: Path) -> Iterator[Rule]:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"cannot read the rules {path}: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not a TOML file of rules: {error}") from error
     entries = document.get("rule", [])
     if set(document) - {"rule"} or not isinstance(entries, list):

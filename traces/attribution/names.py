@@ -14,16 +14,20 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from traces.attribution import mangled
+
 # Template arguments of ATen names repeat the functor several times; its first mention is near the front.
 _ATEN_FUNCTOR_CHARS: Final = 200
 
-_NOISE: Final = re.compile(r"\(anonymous namespace\)::|<unnamed>::|_GLOBAL__N_[^:]*::")
+_NOISE: Final = re.compile(
+    r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::|_(?:GLOBAL__N|INTERNAL)_\w*::"
+)
 _RETURN_TYPE: Final = re.compile(
     r"^(?:typename )?std::enable_if<.*?>::type |^(?:void|int|static|__global__) "
 )
 _BASE_END: Final = re.compile(r"[<(\[]")
 _ATEN_LAUNCHER: Final = re.compile(
-    r"^(?:at::native::(?:xpu::|templates::cuda::)?)?"
+    r"^at::cuda::kernelPointwiseApply\d$|^(?:at::native::(?:xpu::|legacy::|templates::cuda::)?)?"
     r"(?:\w*elementwise_kernel\w*|reduce_kernel|distribution_\w+_kernel|\w*ElementwiseKernel\w*|ReduceKernel)$"
     r"|^at::native::(?:multi_tensor_apply_kernel|xpu::\w*(?:ForeachKernel|MultiTensorApply)\w*)$"
 )
@@ -42,8 +46,9 @@ _INDUCTOR_TEMPLATE: Final = re.compile(
     r"^triton_((?:mm|bmm|addmm|baddbmm|mm_plus_mm|scaled_mm|grouped_mm|convolution|flex_)\w*?)(?:_\d+)?$"
 )
 _IDENTIFIER: Final = re.compile(r"(?!_Z)\w+")
+# Triton before 3.0 appended its specialisation: `0d1d2de3` says what is divisible by 16 or is constant.
+_TRITON_SPECIALISATION: Final = re.compile(r"_0(?:de?|c)?1(?:de?|c)?[\ddce]*$")
 _CUTE_DSL_ARGUMENTS: Final = re.compile(r"_object_at_.*|_+tensor(?:ptr|\d).*")
-_MANGLED_PART: Final = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,8 @@ class KernelName:
     """One name, taken apart; a part that the name does not have is None.
 
     `full` is the name as recorded, without ROCm's `.kd`; `base` the qualified name without return type,
-    template arguments, parameters and anonymous namespaces; `functor` what a launcher kernel runs,
-    `launcher<arguments`; `fused` Inductor's op list, `kind:_op_op_`.
+    template arguments, parameters, anonymous namespaces and old Triton suffixes; `functor` what a launcher
+    runs, `launcher<arguments`; `fused` Inductor's op list, `kind:_op_op_`.
     """
 
     full: str
@@ -63,7 +68,7 @@ class KernelName:
     @property
     def plain(self) -> str | None:
         """The name, if it is one bare identifier: compilers of C++ record a signature, Triton does not."""
-        return self.full if _IDENTIFIER.fullmatch(self.full) else None
+        return self.base if _IDENTIFIER.fullmatch(self.full) else None
 
 
 def parse(name: str) -> KernelName:
@@ -75,10 +80,8 @@ def parse(name: str) -> KernelName:
             return KernelName(full, full, fused=fused)
     if full.startswith("kernel_cutlass_"):
         return KernelName(full, _CUTE_DSL_ARGUMENTS.sub("", full))
-    if full.startswith("_Z"):
-        base = _mangled_base(full)
-        return KernelName(full, base, functor=_functor(base, full))
-    text = _RETURN_TYPE.sub("", _NOISE.sub("", full))
+    readable = mangled.read(full) if full.startswith("_Z") else _TRITON_SPECIALISATION.sub("", full)
+    text = _RETURN_TYPE.sub("", _NOISE.sub("", readable))
     end = _BASE_END.search(text)
     base = text[: end.start()].strip() if end and end.start() else text
     return KernelName(full, base, functor=_functor(base, text))
@@ -101,19 +104,3 @@ def _fused_ops(name: str) -> str | None:
     if match := _INDUCTOR_TEMPLATE.match(name):
         return f"tem:_{match[1]}_"
     return None
-
-
-def _mangled_base(name: str) -> str:
-    """The nested name that leads an Itanium symbol: `_ZN7ck_tile6kentryILi2E` -> `ck_tile::kentry`."""
-    at = re.match(r"_ZN?[KrV]*(?:\d+_GLOBAL__N_1)?", name)
-    position = at.end() if at else 2
-    parts: list[str] = []
-    while length := _MANGLED_PART.match(name, position):
-        start = length.end()
-        position = start + int(length[1])
-        part = name[start:position]
-        if not part.startswith("_GLOBAL__N_"):
-            parts.append(part)
-        if not name.startswith("_ZN"):
-            break
-    return "::".join(parts) or name

@@ -1,61 +1,99 @@
 """The work a row must do, from the shapes its launching op recorded: FLOPs, least bytes, a short shape.
 
-Matrix products (rows M, inner K, columns N): 2*M*N*K FLOPs, and each operand and the result moved once.
+The formulas are in `formulas/`: products, attention, memory. A call's work belongs to one kernel: to the one
+that does it, never to those that help (a split-K or attention reduction, a memset, a layout change). Where
+several kernels of a call could be the one, nobody gets it: how they share it is not known.
 """
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traces.columns import NONE, combine, decode, encode
+from traces.attribution.formulas import attention, memory, products
+from traces.attribution.formulas.calls import Work, plausible, read
+from traces.attribution.taxonomy import GROUPS
+from traces.columns import NONE, combine, decode, encode, matching
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
-# c10 type names as Kineto writes them: short name and bytes per element.
-DTYPES: Final = {
-    "c10::Half": ("f16", 2), "c10::BFloat16": ("bf16", 2), "float": ("f32", 4), "double": ("f64", 8),
-    "c10::Float8_e4m3fn": ("f8e4m3", 1), "c10::Float8_e5m2": ("f8e5m2", 1), "signed char": ("i8", 1),
-}  # fmt: skip
-# Where an op keeps its two matrices; `linear` holds the second one transposed.
-_OPERANDS: Final = {
-    "aten::mm": (0, 1, False), "aten::addmm": (1, 2, False), "aten::bmm": (0, 1, False),
-    "aten::baddbmm": (1, 2, False), "aten::linear": (0, 1, True), "kernelgap::linear": (0, 1, True),
-}  # fmt: skip
-_PRODUCTS: Final = ("gemm", "gemv", "quantized_gemm")
+    from numpy.typing import NDArray
+
+    from traces.attribution.formulas.calls import Call
+
+__all__ = ["KNOWN", "Work", "columns", "of_op", "product"]
+
+_FORMULAS: Final[dict[str, Callable[[str, Call], Work | None]]] = (
+    products.FORMULAS | attention.FORMULAS | memory.FORMULAS
+)
+# Ops whose work follows from their shapes: readers keep the shapes of these.
+KNOWN: Final = frozenset((*_FORMULAS, *attention.OURS))
+# Categories of the kernel that does a call's work, by the kind of formula.
+_PRODUCT: Final = ("gemm", "gemv", "quantized_gemm", "grouped_gemm", "conv", "fused")
+_WORKERS: Final = (
+    (frozenset(products.FORMULAS), _PRODUCT),
+    (frozenset((*attention.FORMULAS, *attention.OURS)), ("attention", "fused")),
+    (frozenset(memory.FORMULAS), (*GROUPS["small_op"], "memcpy", "unknown")),
+)
+_CALL: Final = ("name", "dims", "types", "strides", "concrete")
 
 
-class Work(NamedTuple):
-    """FLOPs, least bytes to move, and a shape such as `M2 N6144 K4096 f16`."""
+def of_op(
+    op: str,
+    dims: str | None,
+    types: str | None,
+    strides: str | None = None,
+    concrete: str | None = None,
+    *,
+    visible: int | None = None,
+) -> Work | None:
+    """The work of one call from the JSON texts that the profiler recorded; None where it is not known.
 
-    flops: int
-    min_bytes: int
-    shape: str
-
-
-def columns(rows: pa.Table, category: pa.DictionaryArray, ops: pa.Table) -> dict[str, pa.Array]:
-    """Columns flops, min_bytes and shape for rows whose op is a matrix product; null elsewhere.
-
-    `rows` has the columns op and op_row (into `ops`). Of several kernels under one op only the product
-    itself carries the work, not its reduction.
+    `dims`, `types`, `strides`, `concrete`: `Input Dims`, `Input type`, `Input Strides`, `Concrete Inputs`.
+    Without strides an expanded input counts at its full size; without concrete inputs nobody knows whether an
+    attention of a whole prompt was causal (its FLOPs are None), and convolutions have no work. `visible`: how
+    many keys a query of `kernelgap::attention` over a KV cache sees at least.
     """
-    found = np.full(rows.num_rows, NONE, np.int32)
+    call = read(dims, types, strides, concrete) if op in KNOWN else None
+    if call is None:
+        return None
+    try:
+        ours = op in attention.OURS
+        work = attention.positioned(op, call, visible) if ours else _FORMULAS[op](op, call)
+    except (LookupError, ValueError, TypeError, ArithmeticError):  # not the inputs that this op takes
+        return None
+    return work if work is not None and plausible(work) else None
+
+
+def product(op: str, dims: str | None, types: str | None) -> Work | None:
+    """`of_op` for matrix products alone."""
+    return of_op(op, dims, types) if op in products.PRODUCTS else None
+
+
+def columns(
+    rows: pa.Table, category: pa.DictionaryArray, ops: pa.Table, visible: int | None = None
+) -> dict[str, pa.Array]:
+    """Columns flops, min_bytes and shape for rows that do the work of an op in `KNOWN`; null elsewhere.
+
+    `rows` has the columns op, op_row (into `ops`), kind and name. `visible` as in `of_op`.
+    """
+    found = np.full(rows.num_rows, NONE, np.int64)
     works: list[Work | None] = []
-    wanted = pc.and_(pc.is_in(rows["op"], pa.array(_OPERANDS)), pc.is_in(category, pa.array(_PRODUCTS)))
-    index = np.flatnonzero(pc.and_(wanted, pc.is_valid(rows["op_row"])).to_numpy(zero_copy_only=False))
-    calls = ops.take(rows["op_row"].take(index)).select(["name", "dims", "types"])
-    coded = [encode(calls[n]) for n in calls.column_names]
+    index = _workers(rows, category)
+    calls = ops.take(rows["op_row"].take(pa.array(index))).select(list(_CALL))
     if len(index):
-        number, first, _ = combine(*(codes for codes, _ in coded))
+        coded = [encode(calls[n]) for n in _CALL]
+        number = coded[0][0].astype(np.int64)
+        for codes, _ in coded[1:]:
+            number, first, _ = combine(number.astype(np.int32), codes)
         found[index] = number
         for i in first:
-            name, dims, types = (texts[codes[i]] if codes[i] != NONE else None for codes, texts in coded)
-            works.append(product(name or "", dims, types))
+            name, *texts = (texts[codes[i]] if codes[i] != NONE else None for codes, texts in coded)
+            works.append(of_op(name or "", *texts, visible=visible))
     taken = pa.array(found, mask=found == NONE)
     return {
         "flops": pa.array([w.flops if w else None for w in works], pa.int64()).take(taken),
@@ -64,37 +102,21 @@ def columns(rows: pa.Table, category: pa.DictionaryArray, ops: pa.Table) -> dict
     }
 
 
-def product(op: str, dims: str | None, types: str | None) -> Work | None:
-    """The work of one matrix product from its recorded `Input Dims` and `Input type`; None if unclear."""
-    try:
-        shapes, kinds = json.loads(dims or ""), json.loads(types or "")
-        at, bt, transposed = _OPERANDS[op]
-        left, right = shapes[at], shapes[bt]
-        dtype, size = DTYPES[kinds[at]]
-    except (ValueError, KeyError, IndexError, TypeError):
-        return None
-    if not _whole(left) or not _whole(right) or len(left) < 2 or len(right) < 2:
-        return None
-    k, n = (right[-1], right[-2]) if transposed else (right[-2], right[-1])
-    if left[-1] != k:
-        return None
-    batched = len(right) == 3
-    batch = left[0] if batched else 1
-    m = left[-2] if batched else _product(left[:-1])
-    moved = batch * size * (m * k + k * n + m * n)
-    prefix = f"B{batch} " if batched else ""
-    flops = 2 * batch * m * n * k
-    if max(flops, moved) >= 2**63:  # no machine does this; the recorded shape is damaged
-        return None
-    return Work(flops, moved, f"{prefix}M{m} N{n} K{k} {dtype}")
-
-
-def _whole(shape: object) -> bool:
-    return isinstance(shape, list) and all(isinstance(n, int) and n > 0 for n in shape)
-
-
-def _product(numbers: Sequence[int]) -> int:
-    out = 1
-    for n in numbers:
-        out *= n
-    return out
+def _workers(rows: pa.Table, category: pa.DictionaryArray) -> NDArray[np.int64]:
+    """The rows that do the work of their call: of a fitting category, and the only such row of the call."""
+    able = np.zeros(rows.num_rows, dtype=bool)
+    ops, op_texts = encode(rows["op"])
+    categories, category_texts = encode(category)
+    for names, fitting in _WORKERS:
+        mine = np.array([t in names for t in op_texts] + [False])[ops]
+        fits = np.array([t in fitting for t in category_texts] + [False])[categories]
+        able |= mine & fits
+    kept = pc.fill_null(pc.not_equal(rows["kind"], "memcpy"), False).to_numpy(zero_copy_only=False)
+    if not kept.all():  # of copies only those within the device's memory have its bandwidth for a limit
+        kept |= matching(rows["name"], "DtoD").to_numpy(zero_copy_only=False)
+    able &= kept & pc.is_valid(rows["op_row"]).to_numpy(zero_copy_only=False)
+    index = np.flatnonzero(able)
+    calls = rows["op_row"].take(pa.array(index)).to_numpy()
+    _, number, count = np.unique(calls, return_inverse=True, return_counts=True)
+    alone: NDArray[np.int64] = index[count[number] == 1]
+    return alone

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traces.attribution import work
 from traces.readers.events import Args, decode_many, integer
-from traces.readers.timeline import GPU, HOST, OPS, RANGES, UNCLOSED
+from traces.readers.timeline import GPU, HOST, MODULE_CALL, OPS, RANGES, UNCLOSED
 from traces.readers.times import INT64_MAX, INT64_MIN, InexactError, nanoseconds
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _MAKERS: Final = ("", "cuda_", "hip_", "xpu_", "mtia_", "privateuse1_")
 HOST_CATEGORIES: Final = {maker + level for maker in _MAKERS for level in ("runtime", "driver")}
 OP_CATEGORIES: Final = {"cpu_op", "operator"}
 RANGE_CATEGORIES: Final = {"user_annotation"}
+PYTHON_CATEGORY: Final = "python_function"
 ROUTES: Final = (
     dict.fromkeys(KINDS, "gpu")
     | dict.fromkeys(HOST_CATEGORIES, "host")
@@ -43,12 +45,6 @@ ROUTES: Final = (
     | dict.fromkeys(RANGE_CATEGORIES, "range")
 )
 SCHEMAS: Final = {"gpu": GPU, "host": HOST, "op": OPS, "range": RANGES.append(UNCLOSED)}
-# Shapes are kept only for ops that can launch a matrix product; nothing else is worked out from them.
-SHAPED: Final = {
-    "aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::matmul", "aten::_int_mm",
-    "aten::_scaled_mm", "aten::_addmm_activation", "aten::_grouped_mm", "aten::_scaled_grouped_mm",
-    "kernelgap::linear",
-}  # fmt: skip
 _NO_ARGS: Final = Args()
 
 
@@ -78,7 +74,7 @@ def decode(text: bytes | memoryview) -> Batch:
 
 
 def build(events: list[Event]) -> Batch:
-    """Tables from events; those that are no GPU row, launch, op or range are only counted."""
+    """Tables from events; those that are no GPU row, launch, op, range or module are only counted."""
     routes = _Routes()
     for event in events:
         if event.ph == "X":
@@ -98,8 +94,23 @@ class _Routes(dict[str, list[Any]]):
 
     def __missing__(self, category: str) -> list[Any]:
         route = ROUTES.get(category.lower())
-        self[category] = self.routed[route] if route else _Nowhere()
+        if category == PYTHON_CATEGORY:
+            self[category] = _Modules(self.routed["range"])
+        else:
+            self[category] = self.routed[route] if route else _Nowhere()
         return self[category]
+
+
+class _Modules(list[Any]):
+    """Of the Python functions on the stack keeps only calls of modules: they say whose kernels follow."""
+
+    def __init__(self, kept: list[Event]) -> None:
+        self.kept = kept
+
+    def append(self, event: Event) -> None:
+        """Keep it if it is a module."""
+        if event.name.startswith(MODULE_CALL):
+            self.kept.append(event)
 
 
 class _Nowhere(list[Any]):
@@ -139,11 +150,13 @@ def _host(events: list[Event], batch: Batch) -> pa.Table:
 
 def _ops(events: list[Event], batch: Batch) -> pa.Table:
     args = [e.args or _NO_ARGS for e in events]
-    shaped = [a if e.name in SHAPED else _NO_ARGS for e, a in zip(events, args, strict=True)]
+    shaped = [a if e.name in work.KNOWN else _NO_ARGS for e, a in zip(events, args, strict=True)]
     columns = {
         "external": _ints([a.external for a in args], batch),
         "dims": _texts([a.dims for a in shaped]),
         "types": _texts([a.types for a in shaped]),
+        "strides": _texts([a.strides for a in shaped]),
+        "concrete": _texts([a.concrete for a in shaped]),
         **_where(events, batch),
     }
     return _table(columns, OPS, events, batch)

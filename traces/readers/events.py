@@ -14,6 +14,7 @@ from msgspec import Raw, field
 
 Number = int | float | str | None
 _NOTHING = Raw(b"")
+SHAPES: Final = ("dims", "types", "strides", "concrete")  # what an op was called with, kept as text
 
 
 class Args(msgspec.Struct, gc=False):
@@ -24,7 +25,9 @@ class Args(msgspec.Struct, gc=False):
     """
 
     external: Number = field(name="External id", default=None)
+    concrete: Raw = field(name="Concrete Inputs", default=_NOTHING)
     types: Raw = field(name="Input type", default=_NOTHING)
+    strides: Raw = field(name="Input Strides", default=_NOTHING)
     dims: Raw = field(name="Input Dims", default=_NOTHING)
     device: Number = None
     stream: Number = None
@@ -127,7 +130,7 @@ def _args(found: dict[str, Any]) -> Args:
         value = found.get(key)
         if name in ("grid", "block") and isinstance(value, list):
             known[name] = Raw(json.dumps([_number(v) for v in value]).encode())
-        elif name not in ("grid", "block", "dims", "types"):
+        elif name not in ("grid", "block", *SHAPES):
             known[name] = _number(value)
     return Args(**known)
 

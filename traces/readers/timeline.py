@@ -34,10 +34,12 @@ HOST: Final = pa.schema([*_TIME, ("name", TEXT), *_THREAD, ("correlation", pa.in
 OPS: Final = pa.schema(
     [
         *_TIME, ("name", TEXT), *_THREAD, ("external", pa.int64()),
-        ("dims", TEXT), ("types", TEXT),
+        *((n, TEXT) for n in ("dims", "types", "strides", "concrete")),  # JSON, of ops in work.KNOWN
     ]
 )  # fmt: skip
 RANGES: Final = pa.schema([*_TIME, ("name", TEXT), *_THREAD])
+# Names of ranges that are calls of a torch.nn.Module, by class and instance: `nn.Module: LlamaMLP_3`.
+MODULE_CALL: Final = "nn.Module: "
 # A further column of ranges, where the tool can tell: never closed, so the end is only the last known time.
 UNCLOSED: Final = pa.field("unclosed", pa.bool_())
 

@@ -224,17 +224,21 @@ def check_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, positions
         "attention", q.dim() == 4 and k.dim() == 4, "q and k need 4 dimensions [batch, heads, length, D]"
     )
     (b, h, t, d), (kv_b, kv_heads, length, kv_d) = q.shape, k.shape
-    check_shape(
-        "attention", d in HEAD_SIZES, f"head size {d} is not one of {', '.join(map(str, HEAD_SIZES))}"
-    )
+    check_heads(h, kv_heads, d)
     found = f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}"
     fits = k.shape == v.shape and (b, d) == (kv_b, kv_d) and length > 0
     check_shape("attention", fits, f"{found} do not fit; use q[B, H, T, D], k and v[B, Hkv, L, D], L above 0")
-    groups = kv_heads > 0 and h % kv_heads == 0
-    check_shape("attention", groups, f"{h} query heads cannot share {kv_heads} KV heads; use a multiple")
     named = positions.shape == (t,) and positions.dtype == torch.int64 and positions.device == q.device
     where = f"{positions.dtype}{list(positions.shape)} on {positions.device}"
     check_shape("attention", named, f"positions is {where}; use torch.int64[{t}] on {q.device}")
+
+
+def check_heads(heads: int, kv_heads: int, size: int) -> None:
+    """Raise UsageError for heads that no kernel here can run."""
+    sizes = ", ".join(map(str, HEAD_SIZES))
+    check_shape("attention", size in HEAD_SIZES, f"head size {size} is not one of {sizes}")
+    groups = kv_heads > 0 and heads % kv_heads == 0
+    check_shape("attention", groups, f"{heads} query heads cannot share {kv_heads} KV heads; use a multiple")
 
 
 @attention.register_fake

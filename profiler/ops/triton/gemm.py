@@ -1,4 +1,4 @@
-"""Linear layer: y = x W^T, in two kernels.
+"""Linear layer: y = x W^T + b, in two kernels.
 
 Up to 16 rows (decode) the weights are the traffic and the multiply is free, so `gemm_small_m_kernel` streams
 [BLOCK_N, BLOCK_K] weight tiles past x padded to 16 rows, and splits K where N alone gives too few programs.
@@ -49,9 +49,10 @@ class TiledConfig:
 
 @jit
 def gemm_small_m_kernel(
-    x_ptr: tl.tensor, w_ptr: tl.tensor, out_ptr: tl.tensor, M: tl.tensor, N: tl.tensor, K: tl.tensor,
-    k_per_split: tl.tensor,
+    x_ptr: tl.tensor, w_ptr: tl.tensor, bias_ptr: tl.tensor, out_ptr: tl.tensor,
+    M: tl.tensor, N: tl.tensor, K: tl.tensor, k_per_split: tl.tensor,
     BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, PAD_M: tl.constexpr, EVEN_K: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
 ) -> None:  # fmt: skip
     """Program (n, s) adds up columns n*BLOCK_N.. over the s-th part of K; the result goes to out[s, M, N].
 
@@ -82,6 +83,8 @@ def gemm_small_m_kernel(
         acc = tl.dot(w, x, acc, input_precision="ieee")
         w_ptrs += BLOCK_K
         x_ptrs += BLOCK_K
+    if HAS_BIAS:
+        acc += tl.load(bias_ptr + rows_n, mask=rows_n < N, other=0.0).to(tl.float32)[:, None]
     out_ptrs = out_ptr + (split * M + rows_m[None, :]).to(tl.int64) * N + rows_n[:, None]
     inside = (rows_n < N)[:, None] & (rows_m < M)[None, :]
     tl.store(out_ptrs, acc.to(out_ptr.dtype.element_ty), mask=inside)
@@ -89,22 +92,26 @@ def gemm_small_m_kernel(
 
 @jit
 def gemm_reduce_kernel(
-    part_ptr: tl.tensor, out_ptr: tl.tensor, size: tl.tensor, SPLIT_K: tl.constexpr, BLOCK: tl.constexpr
-) -> None:
-    """out[i] = sum over s of part[s, i], in fp32 and in a fixed order."""
+    part_ptr: tl.tensor, bias_ptr: tl.tensor, out_ptr: tl.tensor, size: tl.tensor, N: tl.tensor,
+    SPLIT_K: tl.constexpr, BLOCK: tl.constexpr, HAS_BIAS: tl.constexpr,
+) -> None:  # fmt: skip
+    """out[i] = sum over s of part[s, i], plus bias[i % N], in fp32 and in a fixed order."""
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = offs < size
     acc = tl.zeros((BLOCK,), dtype=tl.float32)
     for split in tl.static_range(SPLIT_K):
         acc += tl.load(part_ptr + split * size + offs, mask=inside, other=0.0)
+    if HAS_BIAS:
+        acc += tl.load(bias_ptr + offs % N, mask=inside, other=0.0).to(tl.float32)
     tl.store(out_ptr + offs, acc.to(out_ptr.dtype.element_ty), mask=inside)
 
 
 @jit
 def gemm_tiled_kernel(
-    x_ptr: tl.tensor, w_ptr: tl.tensor, out_ptr: tl.tensor, M: tl.tensor, N: tl.tensor, K: tl.tensor,
+    x_ptr: tl.tensor, w_ptr: tl.tensor, bias_ptr: tl.tensor, out_ptr: tl.tensor,
+    M: tl.tensor, N: tl.tensor, K: tl.tensor,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    GROUP_M: tl.constexpr, EVEN_K: tl.constexpr,
+    GROUP_M: tl.constexpr, EVEN_K: tl.constexpr, HAS_BIAS: tl.constexpr,
 ) -> None:  # fmt: skip
     """One program, one [BLOCK_M, BLOCK_N] tile of out; GROUP_M row tiles share columns at a time."""
     pid = tl.program_id(0)
@@ -128,6 +135,8 @@ def gemm_tiled_kernel(
         acc = tl.dot(x, w, acc, input_precision="ieee")
         x_ptrs += BLOCK_K
         w_ptrs += BLOCK_K
+    if HAS_BIAS:
+        acc += tl.load(bias_ptr + rows_n, mask=rows_n < N, other=0.0).to(tl.float32)[None, :]
     out_ptrs = out_ptr + rows_m.to(tl.int64)[:, None] * N + rows_n[None, :]
     tl.store(out_ptrs, acc.to(out_ptr.dtype.element_ty), mask=(rows_m < M)[:, None] & (rows_n < N)[None, :])
 
@@ -174,66 +183,86 @@ def wave_efficiency(programs: int) -> float:
     return programs / (cdiv(programs, SM_COUNT) * SM_COUNT)
 
 
-def gemm_small_m(x: torch.Tensor, weight: torch.Tensor, config: SmallConfig) -> torch.Tensor:
-    """x[M, K] (M <= 16), weight[N, K], contiguous -> [M, N]; split K uses fp32 scratch [split, M, N]."""
+def gemm_small_m(
+    x: torch.Tensor, weight: torch.Tensor, config: SmallConfig, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """x[M, K] (M <= 16), weight[N, K], bias[N], contiguous -> [M, N]; a split K uses fp32 scratch."""
     (m, k), n = x.shape, weight.shape[0]
     k_per_split = cdiv(cdiv(k, config.block_k), config.split_k) * config.block_k
     split_k = cdiv(k, k_per_split)  # never launch an empty split
     out = x.new_empty(m, n)
     part = out if split_k == 1 else x.new_empty(split_k, m, n, dtype=torch.float32)
     gemm_small_m_kernel[(cdiv(n, config.block_n), split_k)](
-        x, weight, part, m, n, k, k_per_split,
+        x, weight, bias, part, m, n, k, k_per_split,
         BLOCK_N=config.block_n, BLOCK_K=config.block_k, PAD_M=SMALL_M, EVEN_K=k % config.block_k == 0,
+        HAS_BIAS=bias is not None and split_k == 1,
         num_warps=config.num_warps, num_stages=config.num_stages,
     )  # fmt: skip
     if split_k > 1:
         grid = (cdiv(m * n, 1024),)
-        gemm_reduce_kernel[grid](part, out, m * n, SPLIT_K=split_k, BLOCK=1024, num_warps=4)
+        gemm_reduce_kernel[grid](
+            part, bias, out, m * n, n, SPLIT_K=split_k, BLOCK=1024, HAS_BIAS=bias is not None, num_warps=4
+        )
     return out
 
 
-def gemm_tiled(x: torch.Tensor, weight: torch.Tensor, config: TiledConfig) -> torch.Tensor:
-    """x[M, K], weight[N, K], contiguous -> [M, N]."""
+def gemm_tiled(
+    x: torch.Tensor, weight: torch.Tensor, config: TiledConfig, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """x[M, K], weight[N, K], bias[N], contiguous -> [M, N]."""
     (m, k), n = x.shape, weight.shape[0]
     out = x.new_empty(m, n)
     gemm_tiled_kernel[(cdiv(m, config.block_m) * cdiv(n, config.block_n),)](
-        x, weight, out, m, n, k,
+        x, weight, bias, out, m, n, k,
         BLOCK_M=config.block_m, BLOCK_N=config.block_n, BLOCK_K=config.block_k, GROUP_M=config.group_m,
-        EVEN_K=k % config.block_k == 0, num_warps=config.num_warps, num_stages=config.num_stages,
+        EVEN_K=k % config.block_k == 0, HAS_BIAS=bias is not None,
+        num_warps=config.num_warps, num_stages=config.num_stages,
     )  # fmt: skip
     return out
 
 
-def linear_reference(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def linear_reference(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """The same in plain PyTorch: fp32 math, one rounding to x's dtype at the end."""
-    return (x.float() @ weight.float().t()).to(x.dtype)
+    out = x.float() @ weight.float().t()
+    return (out if bias is None else out + bias.float()).to(x.dtype)
 
 
 @custom_op("linear")
-def linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Linear layer without bias.
+def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """Linear layer.
 
-    x[..., K], weight[N, K], both fp16, bf16 or fp32 -> [..., N], contiguous, x's dtype; accumulates in fp32.
+    x[..., K], weight[N, K], bias[N], all fp16, bf16 or fp32 -> [..., N], contiguous, x's dtype; fp32 sums.
 
     Raises:
-        UsageError: unsupported or mixed dtypes, weight that is not [N, K], or N or K of 0.
+        UsageError: unsupported or mixed dtypes, weight not [N, K], bias not [N], or N or K of 0.
     """
-    check_inputs("linear", x, weight)
-    k = x.shape[-1]
-    fits = weight.dim() == 2 and weight.shape[1] == k and weight.numel() > 0
-    check_shape("linear", fits, f"weight is {list(weight.shape)}, x needs [N, {k}] with N and K above 0")
-    n = weight.shape[0]
-    rows, weight = interpretable(x.reshape(-1, k).contiguous(), weight.contiguous())
-    m = rows.shape[0]
+    rows, weight, bias = linear_inputs("linear", x, weight, bias)
+    (m, k), n = rows.shape, weight.shape[0]
     if m == 0:
         return x.new_empty(*x.shape[:-1], n)
     if m <= SMALL_M:
-        out = gemm_small_m(rows, weight, small_config(n, k, rows.element_size()))
+        out = gemm_small_m(rows, weight, small_config(n, k, rows.element_size()), bias)
     else:
-        out = gemm_tiled(rows, weight, tiled_config(m, n, k, rows.element_size()))
+        out = gemm_tiled(rows, weight, tiled_config(m, n, k, rows.element_size()), bias)
     return out.view(*x.shape[:-1], n).to(x.dtype)
 
 
 @linear.register_fake
-def _(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def _(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     return x.new_empty(*x.shape[:-1], weight.shape[0])
+
+
+def linear_inputs(
+    op: str, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """Checked inputs as a GEMM kernel takes them: x[M, K], weight[N, K], bias[N] or None, contiguous."""
+    check_inputs(op, x, weight, *(() if bias is None else (bias,)))
+    k = x.shape[-1]
+    fits = weight.dim() == 2 and weight.shape[1] == k and weight.numel() > 0
+    check_shape(op, fits, f"weight is {list(weight.shape)}, x needs [N, {k}] with N and K above 0")
+    rows, weight = interpretable(x.reshape(-1, k).contiguous(), weight.contiguous())
+    if bias is None:
+        return rows, weight, None
+    n = weight.shape[0]
+    check_shape(op, bias.shape == (n,), f"bias is {list(bias.shape)}, weight needs [{n}]")
+    return rows, weight, interpretable(bias.contiguous())[0]

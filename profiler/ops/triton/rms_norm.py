@@ -13,18 +13,19 @@ def rms_norm_kernel(
     x_ptr: tl.tensor,
     weight_ptr: tl.tensor,
     out_ptr: tl.tensor,
+    x_row: tl.tensor,
     D: tl.tensor,
     eps: tl.tensor,
     BLOCK: tl.constexpr,
 ) -> None:
-    """One program, one row."""
-    row = tl.program_id(0).to(tl.int64) * D
+    """One program, one row; those of x are x_row apart."""
+    row = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK)
     inside = cols < D
-    x = tl.load(x_ptr + row + cols, mask=inside, other=0.0).to(tl.float32)
+    x = tl.load(x_ptr + row * x_row + cols, mask=inside, other=0.0).to(tl.float32)
     weight = tl.load(weight_ptr + cols, mask=inside, other=0.0).to(tl.float32)
     rstd = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) / D + eps)
-    tl.store(out_ptr + row + cols, (x * rstd * weight).to(out_ptr.dtype.element_ty), mask=inside)
+    tl.store(out_ptr + row * D + cols, (x * rstd * weight).to(out_ptr.dtype.element_ty), mask=inside)
 
 
 def rms_norm_reference(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
@@ -46,12 +47,16 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     check_inputs("rms_norm", x, weight)
     check_shape("rms_norm", weight.shape == (width,), f"weight is {list(weight.shape)}, x needs [{width}]")
     check_shape("rms_norm", 0 < width <= MAX_WIDTH, f"width {width} is outside 1..{MAX_WIDTH}")
-    x, weight = x.contiguous(), weight.contiguous()
-    out = torch.empty_like(x)
-    rows = x.numel() // width
-    if rows:
+    weight = weight.contiguous()
+    out = torch.empty_like(x, memory_format=torch.contiguous_format)
+    rows = x.reshape(-1, width)  # a view of the last position of every sequence too
+    if rows.stride(-1) != 1:
+        rows = rows.contiguous()
+    if len(rows):
         block = next_power_of_2(width)
-        rms_norm_kernel[(rows,)](x, weight, out, width, eps, BLOCK=block, num_warps=warps_for(block))
+        rms_norm_kernel[(len(rows),)](
+            rows, weight, out, rows.stride(0), width, eps, BLOCK=block, num_warps=warps_for(block)
+        )
     return out
 
 

@@ -27,7 +27,7 @@ def rope_kernel(
     q_ptr: tl.tensor, k_ptr: tl.tensor, cos_ptr: tl.tensor, sin_ptr: tl.tensor,
     q_out_ptr: tl.tensor, k_out_ptr: tl.tensor,
     q_b: tl.tensor, q_h: tl.tensor, q_t: tl.tensor, k_b: tl.tensor, k_h: tl.tensor, k_t: tl.tensor,
-    T: tl.tensor,
+    angle_t: tl.tensor, T: tl.tensor,
     HEADS: tl.constexpr, HEADS_PAD: tl.constexpr, KV_HEADS: tl.constexpr, KV_PAD: tl.constexpr,
     HALF: tl.constexpr, BLOCK: tl.constexpr,
 ) -> None:  # fmt: skip
@@ -35,8 +35,8 @@ def rope_kernel(
     token = tl.program_id(0).to(tl.int64)
     b, t = token // T, token % T
     cols = tl.arange(0, BLOCK)
-    cos = tl.load(cos_ptr + t * HALF + cols, mask=cols < HALF, other=0.0).to(tl.float32)[None, :]
-    sin = tl.load(sin_ptr + t * HALF + cols, mask=cols < HALF, other=0.0).to(tl.float32)[None, :]
+    cos = tl.load(cos_ptr + t * angle_t + cols, mask=cols < HALF, other=0.0).to(tl.float32)[None, :]
+    sin = tl.load(sin_ptr + t * angle_t + cols, mask=cols < HALF, other=0.0).to(tl.float32)[None, :]
     q_out, k_out = q_out_ptr + token * HEADS * 2 * HALF, k_out_ptr + token * KV_HEADS * 2 * HALF
     rotate_heads(q_ptr + b * q_b + t * q_t, q_out, q_h, cos, sin, HEADS, HEADS_PAD, HALF, BLOCK)
     rotate_heads(k_ptr + b * k_b + t * k_t, k_out, k_h, cos, sin, KV_HEADS, KV_PAD, HALF, BLOCK)
@@ -78,10 +78,12 @@ def rope(
     angles = cos.shape == sin.shape == (t, d // 2) and cos.dtype in DTYPES and sin.dtype in DTYPES
     check_shape("rope", angles, f"cos {list(cos.shape)}, sin {list(sin.shape)} must be float [{t}, {d // 2}]")
     q, k = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k))
+    if cos.stride() != sin.stride() or cos.stride(-1) != 1:  # two halves of one table need no copies
+        cos, sin = cos.contiguous(), sin.contiguous()
     q_out, k_out = q.new_empty(b, t, h, d), k.new_empty(b, t, kv_heads, d)
     if b * t:
         rope_kernel[(b * t,)](
-            q, k, cos.contiguous(), sin.contiguous(), q_out, k_out, *q.stride()[:3], *k.stride()[:3], t,
+            q, k, cos, sin, q_out, k_out, *q.stride()[:3], *k.stride()[:3], cos.stride(0), t,
             HEADS=h, HEADS_PAD=next_power_of_2(h), KV_HEADS=kv_heads, KV_PAD=next_power_of_2(kv_heads),
             HALF=d // 2, BLOCK=next_power_of_2(d // 2), num_warps=4,
         )  # fmt: skip

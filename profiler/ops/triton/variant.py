@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,6 +22,8 @@ from profiler.ops.triton import (
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from profiler.model.config import Config, Workload
+
 
 class TritonOps:
     """`profiler.ops.Ops` where every GPU kernel is written in Triton.
@@ -34,6 +36,14 @@ class TritonOps:
     def __init__(self) -> None:
         self._aten = CudaOps()
 
+    def prepare(self, config: Config, workload: Workload, *, device: str) -> dict[str, Any]:
+        """See `Ops.prepare`: nothing is left to measurement, every configuration is fixed.
+
+        Raises UsageError for a model that the kernels cannot run.
+        """
+        attention.check_heads(config.heads, config.kv_heads, config.head_dim)
+        return {}
+
     def embedding(self, tokens: Tensor, table: Tensor) -> Tensor:
         """See `Ops.embedding`."""
         run = self._aten.embedding if torch.compiler.is_compiling() else embedding.embedding
@@ -43,9 +53,9 @@ class TritonOps:
         """See `Ops.rms_norm`."""
         return rms_norm.rms_norm(x, weight, eps)
 
-    def linear(self, x: Tensor, weight: Tensor) -> Tensor:
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """See `Ops.linear`."""
-        return gemm.linear(x, weight)
+        return gemm.linear(x, weight, bias)
 
     def rope(self, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         """See `Ops.rope`."""
@@ -57,14 +67,14 @@ class TritonOps:
         run = self._aten.write_kv if torch.compiler.is_compiling() else write_kv.write_kv
         run(k_cache, v_cache, k, v, positions)
 
-    def visible(self, positions: Tensor, length: int) -> Tensor | None:
+    def visible(self, positions: Tensor, cache: Tensor) -> Tensor | None:
         """See `Ops.visible`: None, the attention kernels read the positions themselves."""
         return None
 
     def attention(
-        self, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, mask: Tensor | None, *, causal: bool
+        self, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, visible: Tensor | None, *, causal: bool
     ) -> Tensor:
-        """See `Ops.attention`; positions say all that `mask` and `causal` do."""
+        """See `Ops.attention`; positions say all that `visible` and `causal` do."""
         return attention.attention(q, k, v, positions)
 
     def silu_mul(self, gate_up: Tensor) -> Tensor:

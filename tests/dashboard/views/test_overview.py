@@ -33,7 +33,7 @@ def test_where_the_wall_comes_from_is_said_with_n_and_iqr(shelf: Path, page: Cal
     at = page()
     assert "without a profiler" in texts(at)
     assert "A: n = 20, IQR 100 ns; B: n = 20, IQR 100 ns." in texts(at)
-    assert "Idle is negative" in texts(at)  # the kernels of B take 11 µs
+    assert "Gaps of B are negative" in texts(at)  # the kernels of B take 11 µs
 
 
 def test_one_sequence_per_step_makes_the_wall_a_time_per_token(

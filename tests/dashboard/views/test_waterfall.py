@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from dashboard.rows import rows_of
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 
 def test_the_sentence_on_top_is_made_from_the_comparison(pair: Path, page: Callable[..., AppTest]) -> None:
     at = page(view="Waterfall")
-    said = at.markdown[0].value.replace("\\", "")
+    said = at.markdown[0].value.replace("\\", "").replace("\u2060", "")
     assert said == (
-        "#### B is 2.00 µs/step slower than A (+20.0 %): +2.00 gemm, +0.50 attention, −0.50 norm (µs)."
+        "#### B (triton) is 2.00 us/token slower than A (cuda) (+20.0%, profiled wall, noise 0 ns): "
+        "+2.00 GEMM, +0.50 attention, -0.50 norms (us)."
     )
     assert "0 ns are left over" in texts(at)
 
@@ -64,6 +66,20 @@ def test_modules_are_offered_only_where_both_runs_have_them(
         store.write(each, shelf / store.file_name(each.meta))
     opened = page(view="Waterfall")
     assert "module" not in opened.segmented_control(key="by").options
+
+
+def test_layers_are_enough_to_pair_modules(shelf: Path, page: Callable[..., AppTest]) -> None:
+    for each in (baseline(), candidate()):
+        table = each.table
+        for name, values in (
+            ("module", table["op"]),
+            ("layer", [pa.array([0] * table.num_rows, pa.int16())]),
+        ):
+            table = table.set_column(table.schema.get_field_index(name), name, values)
+        store.write(store.Run(table, each.meta), shelf / store.file_name(each.meta))
+    at = page(view="Waterfall", by="module")
+    assert "module" in at.segmented_control(key="by").options
+    assert "aligned by order in the layer" in texts(at)
 
 
 def test_small_differences_on_a_large_step_cut_the_axis_and_say_so() -> None:

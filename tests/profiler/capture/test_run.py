@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from torch import nn
 
-from profiler.capture import facts
+from profiler.capture import facts, run
 from profiler.capture.run import CapturedTrace, Plan, capture_variant, plan
 from profiler.capture.unprofiled import CPU_ROUNDS
 from profiler.model.config import WORKLOADS, Workload, preset
+from profiler.model.transformer import build
 from traces.errors import MissingToolError, UsageError
+from traces.ingest import ingest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,7 +115,46 @@ def test_unprofiled_times_are_whole_ns(captured: CapturedTrace) -> None:
 
 def test_eager_has_no_launch_log(captured: CapturedTrace) -> None:
     assert captured.launches is None
-    assert captured.expected == {}
+    assert captured.log.entries == []
+
+
+def test_what_a_variant_chose_goes_into_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def prepare(self: object, *arguments: object, device: str) -> dict[str, Any]:
+        asked.append((*arguments, device))
+        return {"attention": {"decode": "flash"}}
+
+    monkeypatch.setattr("profiler.ops.cuda.CudaOps.prepare", prepare)
+    captured = capture(tmp_path, steps=1)
+    assert asked == [(TINY, WORKLOAD, "cpu")]
+    assert captured.metadata["choices"] == {"attention": {"decode": "flash"}}
+    assert ingest(captured.trace).meta["choices"] == captured.metadata["choices"]
+
+
+def test_nothing_to_choose_is_null(captured: CapturedTrace) -> None:
+    assert captured.metadata["choices"] is None
+
+
+def test_the_model_is_gone_before_memory_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[weakref.ref[nn.Module]] = []
+    alive: list[bool] = []
+
+    def build_and_tell(*arguments: Any, **options: Any) -> nn.Module:
+        model = build(*arguments, **options)
+        built.append(weakref.ref(model))
+        return model
+
+    def release(_: str) -> None:
+        gc.collect()
+        alive.append(built[0]() is not None)
+
+    monkeypatch.setattr(run, "build", build_and_tell)
+    monkeypatch.setattr(run, "_release", release)
+    capture(tmp_path, steps=1)
+    assert alive == [False]
 
 
 def test_a_triton_kernel_is_one_outermost_op(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ def test_llama_preset_is_llama_3_1_8b() -> None:
 
 
 def test_unknown_preset_names_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"unknown model 'llama9': choose one of llama3-8b, tiny"):
+    with pytest.raises(
+        UsageError, match=r"unknown model 'llama9': choose one of llama3-8b, granite-8b, tiny"
+    ):
         preset("llama9")
 
 

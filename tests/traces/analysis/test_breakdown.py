@@ -76,7 +76,10 @@ def test_json_has_the_promised_shape() -> None:
         "health",
     }
     assert set(made["devices"][0]) == {"rank", "device", "span_ns", "busy_ns", "idle_ns", "tail_ns"}
-    assert set(made["rows"][0]) == {"group", "category", "count", "total_ns", "exclusive_ns", "share"}
+    times = {"count", "total_ns", "exclusive_ns", "share"}
+    work = {"flops", "min_bytes", "tflops", "gb_per_s", "roofline", "with_work"}
+    assert set(made["rows"][0]) == {"group", "category"} | times | work
+    assert made["ceilings"] is None
 
 
 def test_unknown_columns_and_phases_name_the_known_ones() -> None:

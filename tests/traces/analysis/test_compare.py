@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -84,26 +85,21 @@ def test_rows_of_no_phase_inside_the_tiles_show_as_null() -> None:
     ]
 
 
-def test_what_is_not_comparable_is_said() -> None:
-    work = {"batch": 2, "prompt": 512, "new_tokens": 256, "dtype": "float16"}
-    a = decode(50, 10, model="x", workload=work, device={"name": "H100"})
-    b = run([{"start_ns": 0, "dur_ns": 9}], model="y", workload=work | {"batch": 1}, device={"name": "H200"})
-    got = compare(a, b)
-    assert got.phase is None
-    assert got.not_comparable == [
-        "model differs: x against y",
-        "batch differs: 2 against 1",
-        "device differs: H100 against H200",
-        "no phase is in both runs: the whole runs are compared, not steps",
-        "phase decode is only in A",
-    ]
-
-
 def test_an_empty_run_never_counts_as_a_speed_up() -> None:
     with pytest.raises(UsageError, match="empty run"):
         compare(decode(50, 10), run([]))
     with pytest.raises(UsageError, match="--phase train"):
         compare(decode(50, 10), decode(50, 10), phase="train")
+    flagged = decode(50, 10)
+    nothing = [{**r, "used_ns": 0} for r in flagged.table.to_pylist()]
+    for steps, where in ((flagged.meta["steps"], "of phase decode "), ([], "")):
+        with pytest.raises(UsageError, match=f"no kernel {where}took time"):
+            compare(decode(50, 10, steps=3), run(nothing, steps=steps))
+
+
+def test_an_unprofiled_step_of_no_time_is_not_known() -> None:
+    got = compare(decode(50, 10, unprofiled=timing(80)), decode(50, 10, unprofiled=timing(0)))
+    assert (got.basis, got.total["b"]) == ("profiled", 100)
 
 
 def test_a_regression_must_exceed_the_limit_and_the_noise() -> None:
@@ -112,6 +108,19 @@ def test_a_regression_must_exceed_the_limit_and_the_noise() -> None:
     assert not regressed(compare(base, decode(50, 10, unprofiled=timing(1040, 30))), 5)
     assert not regressed(compare(base, decode(50, 10, unprofiled=timing(1100, 200))), 5)
     assert not regressed(compare(base, base), 0)
+    assert (
+        "limit alone decides"
+        in regressed(compare(decode(50, 10, steps=1), decode(90, 10, period=200, steps=1)), 5).why
+    )
+
+
+def test_what_json_adds_to_the_contract() -> None:
+    got = compare(decode(50, 10), decode(60, 0)).to_json()
+    assert got["aligned_by"] == "category"
+    assert got["unaligned"] == {"a": 10, "b": 0}
+    assert got["noise"] == {"iqr_ns": 0, "hides_delta": True}
+    assert got["sentence"].startswith("B takes exactly as long as A")
+    json.dumps(got)
 
 
 @given(st.tuples(*[st.integers(1, 45)] * 4), st.tuples(*[st.integers(1, 5)] * 2))

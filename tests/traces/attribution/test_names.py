@@ -30,6 +30,11 @@ from traces.attribution.names import parse
         ("_Znonsense", "_Znonsense"),
         ("__amd_rocclr_fillBufferAligned.kd", "__amd_rocclr_fillBufferAligned"),
         ("Memcpy DtoD (Device -> Device)", "Memcpy DtoD"),
+        ("void _GLOBAL__N__1a2b_7_Copy_cu_3c::foo<int>(int)", "foo"),
+        ("void _INTERNAL_fc5a7df_9_SoftMax_cu_81a::foo<int>(int)", "foo"),
+        ("matmul_kernel_0d1d2d3de4de5c", "matmul_kernel"),
+        ("add_kernel_0d1", "add_kernel"),
+        ("rms_norm_kernel_0", "rms_norm_kernel_0"),
         ("kernel_cutlass_kernel_acmeNorm_object_at__tensorptrbf16_0", "kernel_cutlass_kernel_acmeNorm"),
         ("", ""),
     ],
@@ -47,7 +52,7 @@ def test_base(name: str, base: str) -> None:
         ),
         ("elementwise_kernel", "aten::elementwise_kernel"),
         ("void cutlass::device_kernel<flash::Fwd<int>>(P)", "cutlass::device_kernel<flash::Fwd<int>>"),
-        ("_ZN7ck_tile6kentryILi2E", "ck_tile::kentry<_ZN7ck_tile6kentryILi2E"),
+        ("_ZN7ck_tile6kentryILi2ENS_13FmhaFwdKernelIiEEEEvT_", "ck_tile::kentry<FmhaFwdKernel<>>"),
     ],
 )  # fmt: skip
 def test_functor(name: str, functor: str) -> None:

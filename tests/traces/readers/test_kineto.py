@@ -173,13 +173,25 @@ def test_ranges_that_the_profiler_closed_are_marked(tmp_path: Path) -> None:
     assert made.ranges["unclosed"].to_pylist() == [True, False]
 
 
-def test_shapes_are_kept_for_matrix_products_only(tmp_path: Path) -> None:
+def test_of_python_functions_only_calls_of_modules_are_kept(tmp_path: Path) -> None:
+    names = ["nn.Module: LlamaMLP_3", "modeling_llama.py(240): forward", "nn.Module.", "<built-in method>"]
+    rows = [event("python_function", n, args={"Python id": i}) for i, n in enumerate(names)]
+    rows.append(event("python_function", "nn.Module: Net_0", args={"finished": "false"}))
+    made = read(tmp_path, trace(*rows, event("kernel", "nn.Module: no_0")))
+    assert made.ranges["name"].to_pylist() == ["nn.Module: LlamaMLP_3", "nn.Module: Net_0"]
+    assert made.ranges["unclosed"].to_pylist() == [False, True]
+    assert made.events == len(rows) + 1
+
+
+def test_shapes_are_kept_only_of_ops_whose_work_follows_from_them(tmp_path: Path) -> None:
     shapes = {"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]}
-    made = read(
-        tmp_path, trace(op("aten::mm", 1, 2, **shapes), op("aten::add", 1, 2, **shapes), op("aten::mm", 4, 2))
-    )
+    rest = {"Input Strides": [[3, 1], [4, 1]], "Concrete Inputs": ["", ""]}
+    known, unknown = op("aten::mm", 1, 2, **shapes, **rest), op("aten::view", 1, 2, **shapes)
+    made = read(tmp_path, trace(known, unknown, op("aten::mm", 4, 2)))
     assert made.ops["dims"].to_pylist() == ["[[2, 3], [3, 4]]", None, None]
     assert made.ops["types"].to_pylist() == ['["float", "float"]', None, None]
+    assert made.ops["strides"].to_pylist() == ["[[3, 1], [4, 1]]", None, None]
+    assert made.ops["concrete"].to_pylist() == ['["", ""]', None, None]
 
 
 def test_epoch_times_keep_their_nanoseconds(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_what_emit_nvtx_wrote_is_an_op_and_record_function_a_range(tmp_path: Pat
     ]
     assert timeline.ops.slice(0, 1).to_pylist() == [
         {"start": 1, "dur": 1, "name": "aten::mm", "process": 7, "thread": 8}
-        | dict.fromkeys(("external", "dims", "types"))
+        | dict.fromkeys(("external", "dims", "types", "strides", "concrete"))
     ]
     assert timeline.ranges["name"].to_pylist() == [
         "decode_3", "Optimizer.step#Adam.step", "a, b = 5", "ns::not_emitted",

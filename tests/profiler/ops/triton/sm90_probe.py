@@ -36,7 +36,9 @@ PATTERNS = {
     "cp_async": r"cp\.async\.cg.* 0x10",
     "wide_loads": r"ld\.global\S*\.(?:v4\.b32|v2\.b64)|cp\.async\.cg.* 0x10",
 }
-STRIDES = dict.fromkeys(("q_b", "q_h", "q_t", "k_b", "k_h", "k_l", "k_t", "v_b", "v_h", "v_l", "v_t"), I32)
+STRIDES = dict.fromkeys(
+    ("q_b", "q_h", "q_t", "k_b", "k_h", "k_l", "k_t", "v_b", "v_h", "v_l", "v_t", "angle_t"), I32
+)
 STRIDES |= {"T": I32, "L": I32}
 
 
@@ -72,6 +74,7 @@ def gemm_kernels() -> dict[str, dict[str, Any]]:
     """One entry per configuration that the Llama3-8B shapes use."""
     found = {}
     sizes = {"x_ptr": H, "w_ptr": H, "M": "i32", "N": I32, "K": I32, "k_per_split": I32, "EVEN_K": True}
+    sizes |= {"bias_ptr": None, "HAS_BIAS": False}
     for n, k in ((6144, 4096), (28672, 4096), (4096, 14336), (128256, 4096)):
         c = gemm.small_config(n, k, 2)
         shape = {
@@ -92,7 +95,8 @@ def gemm_kernels() -> dict[str, dict[str, Any]]:
             num_warps=t.num_warps,
             num_stages=t.num_stages,
         )
-    reduce = {"part_ptr": F, "out_ptr": H, "size": I32, "SPLIT_K": 2, "BLOCK": 1024}
+    reduce = {"part_ptr": F, "bias_ptr": None, "out_ptr": H, "size": I32, "N": I32, "SPLIT_K": 2}
+    reduce |= {"BLOCK": 1024, "HAS_BIAS": False}
     return found | {"gemm_reduce": compile_sm90(gemm.gemm_reduce_kernel, reduce)}
 
 
@@ -117,7 +121,7 @@ def attention_kernels() -> dict[str, dict[str, Any]]:
 
 def small_kernels() -> dict[str, dict[str, Any]]:
     """The memory-bound ops at the widths of Llama3-8B."""
-    norm = {"x_ptr": H, "weight_ptr": H, "out_ptr": H, "D": I32, "eps": "fp32", "BLOCK": 4096}
+    norm = {"x_ptr": H, "weight_ptr": H, "out_ptr": H, "x_row": I32, "D": I32, "eps": "fp32", "BLOCK": 4096}
     silu = {"gate_up_ptr": H, "out_ptr": H, "width": I32, "BLOCK": 1024}
     rows = {"tokens_ptr": I64, "table_ptr": H, "out_ptr": H, "width": I32, "BLOCK": 1024}
     plus = {"x_ptr": H, "y_ptr": H, "out_ptr": H, "size": I32, "BLOCK": 1024}

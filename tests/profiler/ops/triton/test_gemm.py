@@ -47,6 +47,22 @@ def test_split_k(split_k: int) -> None:
     close(gemm_small_m(x, weight, SmallConfig(16, 32, split_k)), linear_reference(x, weight))
 
 
+@pytest.mark.parametrize("split_k", [1, 3])
+def test_bias_is_added_once_whatever_the_split(split_k: int, dtype: torch.dtype) -> None:
+    (x, weight), bias = operands(3, 21, 200, dtype), rand(21, dtype=dtype) * 100
+    if dtype == torch.bfloat16:  # the interpreter cannot multiply it
+        x, weight, bias = x.float(), weight.float(), bias.float()
+    close(gemm_small_m(x, weight, SmallConfig(16, 32, split_k), bias), linear_reference(x, weight, bias))
+
+
+@pytest.mark.parametrize("m", [1, 16, 17, 70])
+def test_bias(m: int, dtype: torch.dtype) -> None:
+    (x, weight), bias = operands(m, 35, 90, dtype), rand(35, dtype=dtype)
+    close(linear(x, weight, bias), linear_reference(x, weight, bias))
+    view = rand(70, dtype=dtype)[::2]
+    close(linear(x, weight, view), linear_reference(x, weight, view))
+
+
 def test_split_k_is_deterministic() -> None:
     x, weight = operands(2, 40, 2048, torch.float16)
     assert torch.equal(linear(x, weight), linear(x, weight))
@@ -71,6 +87,7 @@ def test_no_rows() -> None:
 
 def test_opcheck() -> None:
     torch.library.opcheck(linear, operands(3, 8, 16))
+    torch.library.opcheck(linear, (*operands(3, 8, 16), rand(8)))
 
 
 def test_refuses_bad_input() -> None:
@@ -78,6 +95,10 @@ def test_refuses_bad_input() -> None:
         linear(rand(2, 8), rand(5, 9))
     with pytest.raises(UsageError, match=r"linear: inputs are torch\.float16, torch\.float32"):
         linear(rand(2, 8), rand(5, 8).half())
+    with pytest.raises(UsageError, match=r"linear: bias is \[4\], weight needs \[5\]"):
+        linear(rand(2, 8), rand(5, 8), rand(4))
+    with pytest.raises(UsageError, match=r"linear: inputs are torch\.float16, torch\.float32"):
+        linear(rand(2, 8), rand(5, 8), rand(5).half())
 
 
 def test_decode_configurations() -> None:

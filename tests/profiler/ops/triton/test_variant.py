@@ -55,7 +55,7 @@ def step(ops: TritonOps | CudaOps, m: Layer) -> torch.Tensor:
     angles = ops.embedding(m.position, m.table[:, : D // 2])
     q, k = ops.rope(q, k, angles, angles)
     ops.write_kv(m.k_cache, m.v_cache, k, v, m.position)
-    mask = ops.visible(m.position, LENGTH)
+    mask = ops.visible(m.position, m.k_cache)
     seen = ops.attention(q, m.k_cache, m.v_cache, m.position, mask, causal=False)
     x = ops.add(x, seen.transpose(1, 2).flatten(2))
     x = ops.add(x, ops.linear(ops.silu_mul(ops.linear(x, m.gate_up)), m.down))

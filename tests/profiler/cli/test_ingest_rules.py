@@ -1,0 +1,66 @@
+"""`ingest --rules FILE`: a user's rules decide first, and the run says whose rules they were."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from profiler.__main__ import main
+from tests.traces.traces import two_steps, write
+from traces import store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MINE = '[[rule]]\nid = "mine"\npattern = "gemm"\ncategory = "gemv"\nbackend = "other"\n'
+
+
+def test_rules_decide_and_are_named_without_their_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = tmp_path / "mine.toml"
+    rules.write_text(MINE.replace('"gemm"', '"."'))
+    out = tmp_path / "run.parquet"
+    assert (
+        main(["ingest", str(write(tmp_path / "t.json", two_steps())), "-o", str(out), "--rules", str(rules)])
+        == 0
+    )
+    digest = hashlib.sha256(rules.read_bytes()).hexdigest()[:12]
+    made = store.read(out)
+    assert made.meta["health"]["rules"] == {"file": "mine.toml", "sha256": digest}
+    assert set(made.table["category"].to_pylist()) == {"gemv"}
+    assert set(made.table["rule"].to_pylist()) == {"mine"}
+    assert f"rules: mine.toml (sha256 {digest}) decided before the shipped rules" in capsys.readouterr().err
+
+
+def test_without_rules_health_names_none(tmp_path: Path) -> None:
+    out = tmp_path / "run.parquet"
+    assert main(["ingest", str(write(tmp_path / "t.json", two_steps())), "-o", str(out)]) == 0
+    assert "rules" not in store.read(out).meta["health"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (None, "cannot read the rules"),
+        ("[[rule", "not a TOML file"),
+        (MINE.replace("gemv", "gemvv"), "rule 'mine': unknown category 'gemvv'"),
+        (MINE.replace('"gemm"', '"("'), "rule 'mine': bad regular expression"),
+        (MINE.replace('"gemm"', '"a{99999999999}"'), "rule 'mine': bad regular expression"),
+        ("a = " + "[" * 5000, "not a TOML file"),
+    ],
+)
+def test_bad_rules_are_one_line_and_code_2_before_any_trace_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, complaint: str
+) -> None:
+    rules = tmp_path / "mine.toml"
+    if text is not None:
+        rules.write_text(text)
+    assert main(["ingest", str(tmp_path / "absent.json"), "--rules", str(rules)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.strip().splitlines()
+    assert complaint in line
+    assert "mine.toml" in line

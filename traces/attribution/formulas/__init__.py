@@ -1,0 +1,1 @@
+"""What an op has to do at least, from the shapes it was called with."""
