@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from profiler.capture.run import CapturedTrace
     from profiler.model.config import Config, Workload
+    from traces.attribution.classify import Classifier
 
 NAME = "capture"
 HELP = "run a model's variants under a profiler and write runs"
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-traces", action="store_true", help="keep the raw traces (.json.gz) beside the runs"
     )
+    options.add_rules(parser)
     options.add_output(
         parser, "a folder, or a .parquet file (one variant); default: $KERNELGAP_STORE or ./runs"
     )
@@ -65,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Capture every variant in turn, then print where the time went."""
     _check(arguments)
+    classifier = options.classifier(arguments.rules)
     config, workload, device = _plan(arguments)
     from profiler.capture.run import capture_variant
 
@@ -77,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
                 config, variant, arguments.mode, workload, device, folder=folder, steps=arguments.steps,
                 seed=arguments.seed, weights=arguments.weights, progress=_speaker(f"{config.name} {variant}"),
             )  # fmt: skip
-            written.append(_keep(captured, arguments))
+            written.append(_keep(captured, arguments, classifier))
             _speaker(f"{config.name} {variant}")(f"wrote {written[-1]}")
     _report(written, as_json=arguments.json)
     return 0
@@ -145,12 +148,12 @@ def _model(name: str | None, weights: Path | None) -> Config | None:
     return huggingface.fit(weights, preset(name)) if name else huggingface.choose(weights)
 
 
-def _keep(captured: CapturedTrace, arguments: argparse.Namespace) -> Path:
+def _keep(captured: CapturedTrace, arguments: argparse.Namespace, classifier: Classifier | None) -> Path:
     """Ingest a capture and put the run, and its launch log, where they belong."""
     from profiler.capture import health
     from traces import ingest, store
 
-    made = ingest.ingest(captured.trace, captured.launches)
+    made = ingest.ingest(captured.trace, captured.launches, classifier)
     made.meta["health"] |= health.judged(made, captured)
     target = store.place(arguments.output or store.default_store(), made.meta)
     path = store.write(made, target, force=arguments.force)

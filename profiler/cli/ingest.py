@@ -32,20 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log", type=Path, metavar="FILE", help="launch log (.launches.jsonl) of its CUDA graph"
     )
-    parser.add_argument(
-        "--rules",
-        type=Path,
-        metavar="FILE",
-        help="your own kernel rules (TOML, as in docs/attribution.md); they decide before the shipped ones. "
-        "Labels are stored in the run: show and compare need no rules",
-    )
+    options.add_rules(parser)
     options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Ingest every input; one that fails does not stop the others. Returns the first failure's exit code."""
     target = _target(arguments.output, len(arguments.inputs))
-    classifier = _classifier(arguments.rules)
+    classifier = options.classifier(arguments.rules)
     written, code = [], 0
     for source in arguments.inputs:
         try:
@@ -73,15 +67,6 @@ def _target(output: Path | None, inputs: int) -> Path:
     if store.is_file_target(output) and inputs > 1:
         raise UsageError(f"-o {output}: one file cannot hold {inputs} runs; name a folder")
     return output
-
-
-def _classifier(rules: Path | None) -> Classifier | None:
-    """The user's rules before the shipped ones, checked before any trace is read."""
-    if rules is None:
-        return None
-    from traces.attribution.classify import user_classifier
-
-    return user_classifier(rules)
 
 
 def _one(source: Path, target: Path, log: Path | None, classifier: Classifier | None, *, force: bool) -> Path:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from traces.attribution.classify import Classifier
 
 
 def add_by(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +31,26 @@ def add_output(parser: argparse.ArgumentParser, help_text: str) -> None:
     """`-o` and `--force`."""
     parser.add_argument("-o", "--output", type=Path, metavar="OUT", help=help_text)
     parser.add_argument("--force", action="store_true", help="overwrite what exists")
+
+
+def add_rules(parser: argparse.ArgumentParser) -> None:
+    """`--rules`: the user's kernel rules before the shipped ones."""
+    parser.add_argument(
+        "--rules",
+        type=Path,
+        metavar="FILE",
+        help="your own kernel rules (TOML, as in docs/attribution.md); they decide before the shipped ones. "
+        "Labels are stored in the run: show and compare need no rules",
+    )
+
+
+def classifier(rules: Path | None) -> Classifier | None:
+    """The classifier of `--rules FILE`, checked whole; None without one. Raises UsageError for a bad file."""
+    if rules is None:
+        return None
+    from traces.attribution.classify import user_classifier
+
+    return user_classifier(rules)
 
 
 def columns(text: str) -> list[str]:

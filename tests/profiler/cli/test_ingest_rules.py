@@ -64,3 +64,12 @@ def test_bad_rules_are_one_line_and_code_2_before_any_trace_is_read(
     (line,) = captured.err.strip().splitlines()
     assert complaint in line
     assert "mine.toml" in line
+
+
+def test_capture_checks_its_rules_before_it_runs_anything(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = tmp_path / "none.toml"
+    assert main(["capture", "--device", "cpu", "-o", str(tmp_path / "runs"), "--rules", str(missing)]) == 2
+    assert f"cannot read the rules {missing}" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
