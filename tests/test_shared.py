@@ -9,7 +9,9 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from tests.traces.attribution.limits import faster_than_possible
 from traces import ledger
+from traces.analysis.compare import compare
 from traces.errors import InputError
 from traces.ingest import ingest
 
@@ -38,6 +40,7 @@ def test_every_readable_trace_closes_and_is_known(path: Path) -> None:
     assert exclusive.sum() + gap.sum() + sum(t.tail_ns for t in totals) == sum(t.span_ns for t in totals)
     if path in TRACES:
         assert run.meta["health"]["unknown"]["exclusive_ns"] <= 0.01 * exclusive.sum()
+    assert faster_than_possible(run) == []
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.name.split(".")[0])
@@ -65,3 +68,35 @@ def test_cases_with_right_answers(path: Path) -> None:
         "recoverable": table.num_rows > 0,
     }
     assert {k: found[k] for k in expected} == expected
+
+
+LAYERS = {  # name: layers in all, and whether nothing in the trace says them
+    "llama3_8b_cuda_eager": (32, True),
+    "llama3_8b_cuda_compile": (32, True),
+    "llama3_8b_cuda_graphs": (32, True),
+    "tl_b200_vllm_eager": (36, False),
+    "tl_h100_gaunernst_bert-small-uncased__1016001": (4, False),
+    "tl_mi300x_vllm_decode_hipgraph_full": (24, True),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_are_named_or_inferred(name: str) -> None:
+    (path,) = (p for p in TRACES if p.name.startswith(f"{name}."))
+    run = ingest(path)
+    count, inferred = LAYERS[name]
+    assert set(run.table["layer"].drop_null().to_pylist()) == set(range(count))
+    assert ("layers" in run.meta["health"]) == inferred
+
+
+def test_eager_compiled_and_graph_runs_of_one_model_align() -> None:
+    eager, compiled, graphs = (
+        ingest(SHARED / "traces" / "h200" / f"llama3_8b_cuda_{m}.json.gz")
+        for m in ("eager", "compile", "graphs")
+    )
+    for a, b in ((eager, compiled), (compiled, graphs), (eager, graphs)):
+        got = compare(a, b, ("module", "category"))
+        assert got.aligned_by == "order in the layer"
+        assert got.aligned_share >= 0.99
+        for side in ("a", "b", "delta"):
+            assert sum(r[side] for r in got.rows) + got.idle[side] == got.total[side]

@@ -29,6 +29,7 @@ _ALIKE: Final = 0.8  # of the kernels in blocks; where experts are routed, so th
 _ALIKE_ROUTED: Final = 0.5
 _CLOSE: Final = 0.05  # what smaller blocks may be less alike than larger ones that hold several of them,
 _OF_ONE_KIND: Final = 0.66  # unless so many are the very same
+_FUSED: Final = 2  # kernels that a first block may lack, since the compiler fused them with what is before
 _FINER: Final = 1.5  # how many more blocks count as another level, not as the same with a kernel of the ends
 _MANY: Final = 8  # blocks at least, if most have no attention
 _ATTENTION: Final = 3  # kernels of attention that a block may have: of itself, across, in two parts
@@ -147,7 +148,8 @@ def _ends(seq: KernelSequence, cut: Cut) -> Ends:
     """Where in the common piece a block ends: the rest stands before the first anchor, that behind the last.
 
     Of equal choices the first that lets a block begin with a norm, else the first: the norm behind the last
-    block, and what comes after it, look like the beginning of a block.
+    block, and what comes after it, look like the beginning of a block. Such a choice counts as equal with a
+    kernel or two less in common: a compiler fuses the first norm with the embedding, under another name.
     """
     first, last, common = int(cut.places[0]), int(cut.places[-1]), cut.common
     reach = len(common) + max(8, len(common) // 4)
@@ -155,7 +157,8 @@ def _ends(seq: KernelSequence, cut: Cut) -> Ends:
     head, before = _prefixes(common[::-1], seq.symbols[max(0, first - reach) : first][::-1])
     whole = (tail + head[::-1])[1:]  # the anchor itself lies behind
     equal = np.flatnonzero(whole == whole.max()) + 1
-    norms = [t for t in equal if t < len(common) and seq.norms[cut.sample + t]]
+    near = np.flatnonzero(whole >= whole.max() - _FUSED) + 1
+    norms = [t for t in near if t < len(common) and seq.norms[cut.sample + t]]
     turn = int(norms[0] if norms else equal[0])
     return Ends(turn, int(whole.max()), first - int(before[::-1][turn]), last + int(behind[turn]))
 

