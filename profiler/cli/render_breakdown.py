@@ -149,6 +149,8 @@ def _notes(result: Breakdown) -> Iterator[str]:
             f"roofline: least possible time over time taken, at {roof.bytes_per_s / 1e12:.2f} TB/s and dense "
             f"FLOP/s ({roof.source})"
         )
+        if any((r["roofline"] or 0) > 1 for r in result.rows):
+            yield "roofline above 100%: operands that the L2 cache still held, not device memory"
 
 
 def _closing_row(table: Table, result: Breakdown, label: str, ns: int) -> None:

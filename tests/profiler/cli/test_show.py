@@ -103,6 +103,16 @@ def test_an_unknown_gpu_has_rates_but_no_roofline(tmp_path: Path, capsys: pytest
     assert "roofline" not in line(out, "TFLOP/s")
 
 
+def test_more_than_the_roofline_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"start_ns": 0, "dur_ns": 1000, "min_bytes": 5_000_000, "shape": "5000000 u8"}  # 5.0 TB/s
+    out = shown(run([row], device={"name": "NVIDIA H200"}), tmp_path, capsys)
+    assert "104.2%" in out
+    assert "roofline above 100%: operands that the L2 cache still held" in out
+    row["min_bytes"] = 4_000_000
+    out = shown(run([row], device={"name": "NVIDIA H200"}), tmp_path, capsys)
+    assert "above 100%" not in out
+
+
 def test_module_names_are_whole_at_100_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
