@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 DEFAULT: Final = "default"
 ROUNDS: Final = 9
 _COLD_BYTES: Final = 256 << 20  # caches walked between two uses of the same one: more than any L2
+_PIECE: Final = 256  # queries whose scores the reference holds at a time
 _TOLERANCE: Final = {torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float32: 1e-4}
 
 
@@ -156,13 +157,19 @@ def _fastest(
 
 
 def _reference(q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> Tensor:
-    """softmax(q k^T / sqrt(D)) v in fp32, key j visible to query i iff j <= positions[i]."""
+    """softmax(q k^T / sqrt(D)) v in fp32, key j visible to query i iff j <= positions[i].
+
+    A piece of the queries at a time: the scores of a long prompt would take more memory than the model.
+    """
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-    hidden = torch.arange(k.shape[2], device=q.device) > positions[:, None]
-    scores = (q @ k.transpose(-1, -2)) * q.shape[-1] ** -0.5
-    out: Tensor = scores.masked_fill(hidden, float("-inf")).softmax(-1) @ v
-    return out
+    keys = torch.arange(k.shape[2], device=q.device)
+    pieces = []
+    for begin in range(0, len(positions), _PIECE):
+        rows, at = q[:, :, begin : begin + _PIECE], positions[begin : begin + _PIECE]
+        scores = (rows @ k.transpose(-1, -2)) * q.shape[-1] ** -0.5
+        pieces.append(scores.masked_fill(keys > at[:, None], float("-inf")).softmax(-1) @ v)
+    return torch.cat(pieces, dim=2)
 
 
 def _graph(

@@ -25,6 +25,13 @@ def test_prefill(name: str) -> None:
     torch.testing.assert_close(sdpa.PREFILL[name].run(q, k, v, None), expected, atol=1e-5, rtol=1e-5)
 
 
+def test_the_reference_is_the_same_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = tensors(LENGTH, LENGTH)
+    whole = sdpa._reference(q, k, v, torch.arange(LENGTH))
+    monkeypatch.setattr(sdpa, "_PIECE", 7)
+    torch.testing.assert_close(sdpa._reference(q, k, v, torch.arange(LENGTH)), whole)
+
+
 @pytest.mark.parametrize("position", [0, 11, LENGTH - 1])
 @pytest.mark.parametrize("name", sorted(ON_CPU & set(sdpa.DECODE)))
 def test_decode_sees_no_unused_slot(name: str, position: int) -> None:
