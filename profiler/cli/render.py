@@ -70,7 +70,9 @@ def print_header(out: Console, run: Run, label: str = "") -> None:
     ]
     if work := meta["workload"]:
         facts.insert(
-            2, f"batch {work['batch']}, prompt {work['prompt']}, {work['new_tokens']} tokens, {work['dtype']}"
+            2,
+            f"batch {work['batch']}, prompt {work['prompt']}, {work['new_tokens']} tokens, "
+            f"{plain(work['dtype'])}",
         )
     out.print(Text(" | ".join(([label] if label else []) + facts), style="bold"))
     for phase, timing in (meta["unprofiled"] or {}).items():

@@ -52,7 +52,10 @@ def share_line(run: Run, phase: str) -> str | None:
         return None
     named = {g.replace("_op", " ops"): s for g, s in found.parts.items() if g == shares.IDLE or s >= _SEEN}
     parts = ", ".join(f"{group} {share:.1%}" for group, share in named.items())
-    short = " (kernels took longer under the profiler)" if found.parts[shares.IDLE] < 0 else ""
+    short = ""
+    if found.parts[shares.IDLE] < 0:
+        why = "took longer under the profiler" if found.basis == "unprofiled" else "run beyond their steps"
+        short = f" (kernels {why})"
     what = plain(phase) if phase.lower().endswith("step") else f"{plain(phase)} step"
     return f"{what}: {parts} of {nanoseconds(found.wall_ns)} {found.basis}{short}"
 

@@ -156,7 +156,9 @@ def _check_computed(raw: _Json, path: Path) -> None:
 
 
 def _config(raw: _Json, name: str, path: Path) -> Config:
-    rope = raw.rope_parameters or raw.rope_scaling or _Rope()
+    said = [r for r in (raw.rope_scaling, raw.rope_parameters) if r]  # of both, transformers takes the first
+    scaling = [_scaling(r, path) for r in said]
+    rope = said[0] if said else _Rope()
     theta = rope.rope_theta or raw.rope_theta or 10_000.0
     heads = raw.num_attention_heads
     return Config(
@@ -171,7 +173,7 @@ def _config(raw: _Json, name: str, path: Path) -> Config:
         max_seq=raw.max_position_embeddings,
         norm_eps=raw.rms_norm_eps,
         rope_theta=theta,
-        rope_scaling=_scaling(rope, path),
+        rope_scaling=scaling[0] if scaling else None,
         attention_bias=raw.attention_bias,
         mlp_bias=raw.mlp_bias,
         tied=raw.tie_word_embeddings,

@@ -59,7 +59,7 @@ class Gpu:
 
 
 def peaks(
-    device_name: str | None, dtype: str | None = None, measured: Mapping[str, Any] | None = None
+    device_name: object, dtype: str | None = None, measured: Mapping[str, Any] | None = None
 ) -> Peaks | None:
     """Ceilings of a device by the name that its driver gives; None for one that nothing is known of.
 
@@ -86,9 +86,11 @@ def peaks(
     return Peaks(flops, bandwidth, "; ".join(said))
 
 
-def find(device_name: str | None) -> Gpu | None:
+def find(device_name: object) -> Gpu | None:
     """The table's entry for a device name such as `NVIDIA H100 80GB HBM3`."""
-    name = (device_name or "").strip()
+    if not isinstance(device_name, str):  # a run's metadata may hold anything there
+        return None
+    name = device_name.strip()
     return next((gpu for gpu in gpus() if gpu.pattern.fullmatch(name)), None)
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 IDLE: Final = "gaps"
 _MOST: Final = 4
 _SMALL: Final = 0.05  # of the largest part: not worth a name
+_SAME_WORK: Final = 0.05  # by which the work of two sides may differ for their rates to be compared
 _COVERED: Final = 0.75  # of a part's time must know its work before a rate is given
 _MOSTLY: Final = 0.9  # of the kernel time in rows of both runs goes without saying
 _RIDGE: Final = 200  # operations per byte
@@ -50,8 +51,9 @@ _CATEGORIES: Final = {
 
 @dataclass
 class Half:
-    """One run's part: its time, ns per step, and the sums of `achieved` over all its steps."""
+    """One run's part: its time, ns per step, and the sums of `achieved` over all its `steps`."""
 
+    steps: int = 1
     ns: int = 0
     sums: dict[str, Any] = field(default_factory=dict)
 
@@ -61,6 +63,11 @@ class Half:
         for name, value in (sums or {}).items():
             if value is not None:
                 self.sums[name] = (self.sums.get(name) or 0) + value
+
+    @property
+    def moved(self) -> float:
+        """Bytes that the known work moves at least, per step."""
+        return float(self.sums.get("min_bytes") or 0) / self.steps
 
     @property
     def rate(self) -> str:
@@ -107,7 +114,8 @@ def headline(result: Comparison) -> str:
 
 def parts_of(result: Comparison) -> dict[str, Part]:
     """All rows by the name of their part, and idle as `gaps`; the deltas sum to the total's."""
-    out: defaultdict[str, Part] = defaultdict(Part)
+    steps = [max(len(side.tiles), 1) for side in (result.a, result.b)]
+    out: defaultdict[str, Part] = defaultdict(lambda: Part(*map(Half, steps)))
     for row in result.rows:
         others = "phase" in row
         part = out["other phases" if others else _name(row["key"])]
@@ -168,8 +176,11 @@ def _named(parts: dict[str, Part], total: int, unit: Unit) -> str:
 
 
 def _rates(part: Part) -> str:
+    """The rates of both sides. Of other work (a whole cache against its used part) they would mislead."""
     if not part.b.rate:
         return ""
+    if part.a.rate and abs(part.a.moved - part.b.moved) > _SAME_WORK * part.b.moved:
+        return " (known work differs: no rates)"
     return f" at {part.b.rate}" + (f" (A {part.a.rate})" if part.a.rate else "")
 
 

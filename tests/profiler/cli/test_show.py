@@ -56,6 +56,23 @@ def test_the_header_says_what_a_step_is_made_of(tmp_path: Path, capsys: pytest.C
     assert "idle -40.1% of 1.000 us unprofiled (kernels took longer under the profiler)" in out
 
 
+def test_kernels_that_outlast_their_profiled_steps_are_not_the_profilers_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = model()
+    made.meta["steps"][0]["end_ns"] = 1000
+    out = shown(made, tmp_path, capsys)
+    assert "of 1.000 us profiled (kernels run beyond their steps)" in out
+    assert "under the profiler" not in out
+
+
+def test_a_dtype_cannot_drive_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    work = {"batch": 2, "prompt": 512, "new_tokens": 8, "dtype": "f16\x1b]0;x\x07"}
+    out = shown(model(workload=work), tmp_path, capsys)
+    assert "8 tokens, f16⟨001B⟩]0;x⟨0007⟩" in out
+    assert "\x1b" not in out
+
+
 def test_rates_are_shown_with_how_much_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = shown(model(), tmp_path, capsys, "--by", "group")
     assert line(out, "TFLOP/s") == [

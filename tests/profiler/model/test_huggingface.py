@@ -115,6 +115,11 @@ def test_a_shorter_context_shortens_the_preset(tmp_path: Path) -> None:
     assert choose(folder(tmp_path, GRANITE_8B_CODE | {"max_position_embeddings": 9999})).max_seq == 4096
 
 
+def test_rope_scaling_wins_over_rope_parameters_as_in_transformers(tmp_path: Path) -> None:
+    both = LLAMA_3_1_8B | {"rope_parameters": {"rope_type": "default", "rope_theta": 1.0}}
+    assert read(folder(tmp_path, both)) == read(folder(tmp_path, LLAMA_3_1_8B))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -132,6 +132,15 @@ def test_several_devices_are_said_to_be_summed() -> None:
     assert "B is 20 ns/token slower than A (+20.0%, profiled wall summed over 2 devices" in say(a, b)
 
 
+def test_rates_of_different_work_are_not_set_side_by_side() -> None:
+    """A whole KV cache under a mask against its used part: the same op, other bytes."""
+    work = {"min_bytes": 20_000_000, "shape": "M1 N1 K1 f16", "op": "aten::mm"}
+    parts = [("gemm", "lm_head", 5 * US)], [("gemm", "lm_head", 10 * US)], (20 * US, 25 * US)
+    a, _ = runs(*parts, row=work)
+    _, b = runs(*parts, row=work | {"min_bytes": 15_000_000})
+    assert "+5.00 lm_head GEMM (known work differs: no rates)" in say(a, b)
+
+
 def test_rates_of_memory_and_compute_bound_work() -> None:
     work = {"min_bytes": 20_000_000, "flops": 1_000_000, "shape": "M1 N1 K1 f16", "op": "aten::mm"}
     h200 = {"name": "NVIDIA H200"}
