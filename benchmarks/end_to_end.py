@@ -159,7 +159,7 @@ def _model(
     """The model on a variant's operators, with the weights of `first` if there is one."""
     import torch
 
-    from profiler.model.transformer import Transformer, build
+    from profiler.model.transformer import build, empty
     from profiler.ops import load
 
     ops = load(variant, device)
@@ -167,8 +167,7 @@ def _model(
     if first is None:
         model = build(config, ops, device=device, dtype=getattr(torch, workload.dtype), seed=0)
     else:
-        with torch.device("meta"):
-            model = Transformer(config, ops)
+        model = empty(config, ops)
         model.load_state_dict(first.state_dict(), assign=True)
         model.tie()
         model.eval()

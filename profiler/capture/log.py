@@ -67,6 +67,35 @@ def log_steps(eager: Runner, compiled: Runner, *, device: str, path: Path) -> Lo
     return read_log(timeline, {p: r.origins for p, r in compiled.recorders.items()}, visible=start + 1)
 
 
+def log_fused(runner: Runner, *, device: str, path: Path) -> Log:
+    """Profile and log one step of each phase of fused operators, which run as they will be captured.
+
+    `path`: where the trace may lie meanwhile. The runner is warm.
+    """
+    start = runner.state.prompt.shape[1]
+
+    def steps() -> None:
+        with module_ranges(runner.model):
+            for phase in reversed(PHASES):
+                with phase_range(phase, 0):
+                    runner.step(phase)
+
+    def warm_up() -> None:
+        runner.stand_at(start)
+        with module_ranges(runner.model):
+            runner.decode()
+        runner.stand_at(start)
+
+    record(path, device=device, warm_up=warm_up, steps=steps)
+    timeline = kineto.read_file(path)
+    path.unlink()
+    log = Log()
+    for graph, phase in enumerate(PHASES):
+        found = launches.read_launches(timeline, phase, start + 1)
+        log.entries += launches.log_entries(align.filled(found), graph, phase)
+    return log
+
+
 def read_log(timeline: Timeline, origins: dict[str, list[Origin] | None], visible: int | None = None) -> Log:
     """The log from the trace of `log_steps`, and for each phase Inductor's calls (None: it kept none)."""
     log = Log()

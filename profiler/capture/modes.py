@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from profiler.model.transformer import Transformer
+    from profiler.ops import Ops
 
 MODES: Final = ("eager", "compile", "graph")
 
@@ -30,6 +31,12 @@ def choose_mode(mode: str | None, device: str) -> str:
     if device == "cpu" and mode != "eager":
         raise UsageError(f"mode {mode!r} needs a GPU: on the CPU only eager exists")
     return mode
+
+
+def check_compiles(ops: Ops, variant: str, mode: str) -> None:
+    """Raise UsageError where torch.compile would find nothing to do: its run would be an eager one."""
+    if mode == "compile" and ops.fused:
+        raise UsageError(f"variant {variant!r} is fused by hand and has no compiled mode: use eager or graph")
 
 
 @dataclass(frozen=True)
@@ -77,8 +84,13 @@ def eager(model: Transformer, prompt: Tensor) -> Runner:
 
 
 def compiled(runner: Runner) -> Runner:
-    """The same steps through torch.compile, tuned, with GEMMs left to ATen (cuBLAS)."""
+    """The same steps through torch.compile, tuned, with GEMMs left to ATen (cuBLAS).
+
+    Fused operators stay as they are: they leave nothing to compile.
+    """
     model, state, scratch = runner.model, runner.state, runner.scratch
+    if model.ops.fused:
+        return replace(runner, reached={})
     options = compile_options()
     recorders = {phase: Recorder(options) for phase in ("prefill", "decode")}
     run_prefill = torch.compile(prefill, fullgraph=True, dynamic=False, backend=recorders["prefill"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from profiler.capture import facts, launches, modes, unprofiled
-from profiler.capture.log import Log, log_steps
+from profiler.capture.log import Log, log_fused, log_steps
 from profiler.capture.torch_profiler import module_ranges, phase_range, record
 from profiler.model.checkpoint import load as load_weights
 from profiler.model.checkpoint import open_checkpoint
@@ -102,6 +102,7 @@ def capture_variant(
     check_fits(config, workload)
     steps_plan = plan(workload, device, steps)
     ops = load(variant, device)
+    modes.check_compiles(ops, variant, mode)
     facts.check_gpu(variant, mode, device)
     facts.check_memory(config, workload, device)
     checkpoint = open_checkpoint(weights, config) if weights else None
@@ -155,16 +156,20 @@ def _prepare(
     eager: modes.Runner, mode: str, device: str, stem: Path, progress: Progress
 ) -> tuple[modes.Runner, Log | None]:
     """The warm runner of `mode`; except in eager mode also the launch log."""
-    progress(
-        "warming up" if mode == "eager" else "compiling prefill and decode step (minutes for a big model)"
-    )
+    fused = eager.model.ops.fused
+    warm = mode == "eager" or fused
+    progress("warming up" if warm else "compiling prefill and decode step (minutes for a big model)")
     runner = eager if mode == "eager" else modes.compiled(eager)
     modes.warm_up(runner, times=3 if device == "cuda" else 1)
     if mode == "eager":
         return runner, None
     progress("logging the launches of one prefill and one decode step")
-    modes.warm_up(eager)
-    log = log_steps(eager, runner, device=device, path=stem.with_suffix(".log.json"))
+    path = stem.with_suffix(".log.json")
+    if fused:
+        log = log_fused(runner, device=device, path=path)
+    else:
+        modes.warm_up(eager)
+        log = log_steps(eager, runner, device=device, path=path)
     for note in (*log.notes, *log.said):
         progress(note)
     if mode == "graph":

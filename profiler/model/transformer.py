@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from profiler.model.config import Config, RopeScaling
     from profiler.ops import Ops
 
@@ -71,12 +73,13 @@ class Attention(nn.Module):
 
     k_cache: Tensor
     v_cache: Tensor
+    linear = Linear
 
     def __init__(self, ops: Ops, config: Config) -> None:
         super().__init__()
         self.ops, self.config = ops, config
-        self.qkv = Linear(ops, config.qkv_dim, config.dim, bias=config.attention_bias)
-        self.o = Linear(ops, config.dim, config.heads * config.head_dim, bias=config.attention_bias)
+        self.qkv = self.linear(ops, config.qkv_dim, config.dim, bias=config.attention_bias)
+        self.o = self.linear(ops, config.dim, config.heads * config.head_dim, bias=config.attention_bias)
 
     def forward(
         self, x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor, visible: Tensor | None, causal: bool
@@ -98,11 +101,13 @@ class Attention(nn.Module):
 class MLP(nn.Module):
     """SwiGLU feed-forward with gate and up in one weight."""
 
+    linear = Linear
+
     def __init__(self, ops: Ops, config: Config) -> None:
         super().__init__()
         self.ops = ops
-        self.gate_up = Linear(ops, 2 * config.intermediate, config.dim, bias=config.mlp_bias)
-        self.down = Linear(ops, config.dim, config.intermediate, bias=config.mlp_bias)
+        self.gate_up = self.linear(ops, 2 * config.intermediate, config.dim, bias=config.mlp_bias)
+        self.down = self.linear(ops, config.dim, config.intermediate, bias=config.mlp_bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """x [B, T, dim] -> [B, T, dim]."""
@@ -130,17 +135,20 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """The decoder. Build it with `build`; weights are not trained."""
+    """The decoder. Build it with `build` or `empty`; weights are not trained."""
 
     rope_table: Tensor
+    embedding: Callable[..., Weight] = Embedding
+    block: Callable[..., nn.Module] = Block
+    linear = Linear
 
     def __init__(self, config: Config, ops: Ops) -> None:
         super().__init__()
         self.config, self.ops = config, ops
-        self.embed = Embedding(ops, config.vocab, config.dim)
-        self.layers = nn.ModuleList(Block(ops, config) for _ in range(config.layers))
+        self.embed = self.embedding(ops, config.vocab, config.dim)
+        self.layers = nn.ModuleList(self.block(ops, config) for _ in range(config.layers))
         self.norm = RMSNorm(ops, config.dim, config.norm_eps)
-        self.lm_head = Linear(ops, config.vocab, config.dim)
+        self.lm_head = self.linear(ops, config.vocab, config.dim)
         self.sample = Sample(ops)
         self.tie()
 
@@ -181,6 +189,14 @@ class Transformer(nn.Module):
         return logits
 
 
+def empty(config: Config, ops: Ops) -> Transformer:
+    """A model on the meta device, of the class that the operators need."""
+    from profiler.model.fused import FusedTransformer  # which builds on this file
+
+    with torch.device("meta"):
+        return FusedTransformer(config, ops) if ops.fused else Transformer(config, ops)
+
+
 def build(config: Config, ops: Ops, *, device: str, dtype: torch.dtype, seed: int) -> Transformer:
     """A model with random weights, made directly on `device` in `dtype`; equal seeds give equal weights.
 
@@ -188,9 +204,7 @@ def build(config: Config, ops: Ops, *, device: str, dtype: torch.dtype, seed: in
     projections that add to the stream divided by sqrt(2 * layers) (GPT-2, section 2.3). Norms are 1, biases
     N(0, 0.02^2). A table that also serves as lm_head is scaled as an lm_head.
     """
-    with torch.device("meta"):
-        model = Transformer(config, ops)
-    model = model.to(dtype).to_empty(device=device)
+    model = empty(config, ops).to(dtype).to_empty(device=device)
     model.tie()
     generator = torch.Generator(device).manual_seed(seed)
     for name, weight in model.named_parameters():

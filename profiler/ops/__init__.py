@@ -20,13 +20,21 @@ if TYPE_CHECKING:
 
 VARIANTS: Final = {
     "cuda": "profiler.ops.cuda:CudaOps",
-    "triton": "profiler.ops.triton.variant:TritonOps",
+    "triton": "profiler.ops.triton.fused.variant:FusedOps",
     "triton-blog": "profiler.ops.triton.blog:BlogOps",
+    # the ladder from separate ops to the fused step (docs/results.md)
+    "triton-unfused": "profiler.ops.triton.variant:TritonOps",
+    "triton-fused": "profiler.ops.triton.fused.variant:FusedKernels",
+    "triton-one-attention": "profiler.ops.triton.fused.variant:OneAttention",
+    "triton-overlap": "profiler.ops.triton.fused.variant:Overlapped",
 }
 
 
 class Ops(Protocol):
     """What a decoder needs. Only `prepare` may wait for the device: a CUDA graph captures the rest."""
+
+    fused: bool
+    """Whether these are `FusedOps`: then nothing is left for torch.compile, and the model calls those."""
 
     def prepare(self, config: Config, workload: Workload, *, device: str) -> dict[str, Any]:
         """Measure and fix what the variant leaves to measurement, before a model is built.
@@ -79,6 +87,54 @@ class Ops(Protocol):
 
     def advance(self, token: Tensor, position: Tensor, chosen: Tensor) -> None:
         """In place: token [B, 1] = chosen [B, 1]; position [1] += 1 (all int64)."""
+
+
+class Stream(Protocol):
+    """The residual of some rows, and what the next norm needs of them (`ops.triton.fused.stream`)."""
+
+    @property
+    def x(self) -> Tensor:
+        """[rows, E]."""
+
+    @property
+    def scaled(self) -> Tensor:
+        """[rows, E], x * the next norm's weight."""
+
+    @property
+    def squares(self) -> Tensor:
+        """[parts, rows] fp32, sum(x^2) of each part of a row."""
+
+
+class FusedOps(Ops, Protocol):
+    """Operators that also run a layer in five calls, for any number of rows B * T.
+
+    Norms never run alone: who writes the residual prepares the next one (`gamma` is its weight), who reads it
+    finishes it.
+    """
+
+    def embed_stream(self, tokens: Tensor, table: Tensor, gamma: Tensor) -> Stream:
+        """Rows of `table` [N, E] by `tokens` int64 [B * T]."""
+
+    def norm_qkv_rope(
+        self, stream: Any, eps: float, weight: Tensor, bias: Tensor | None, rope: Tensor, positions: Tensor,
+        k_cache: Tensor, v_cache: Tensor, heads: int,
+    ) -> Tensor:  # fmt: skip
+        """q [B * T, H, D], turned by rope [L, D] = cos | sin at `positions` [T]; fills the caches, too."""
+
+    def attend(self, q: Tensor, k_cache: Tensor, v_cache: Tensor, positions: Tensor) -> Tensor:
+        """See `Ops.attention`: q [B, H, T, D] over whole caches [B, Hkv, L, D]."""
+
+    def linear_add(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor, gamma: Tensor,
+        ahead: Tensor | None = None, second: int = 0,
+    ) -> Stream:  # fmt: skip
+        """residual + x W^T + bias; `ahead` is the weight read next (`second`: `fused.launch.Ahead`)."""
+
+    def norm_gate_up_silu(self, stream: Any, eps: float, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """silu(gate) * up [B * T, F] of the normed rows by weight [2F, E] = gate | up."""
+
+    def norm_lm_head(self, x: Tensor, squares: Tensor, weight: Tensor, eps: float) -> Tensor:
+        """Logits [B, V] of one row a sequence: `scaled` [B, E] and `squares` [parts, B] of a stream."""
 
 
 def load(variant: str, device: str | None = None) -> Ops:

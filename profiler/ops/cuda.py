@@ -23,6 +23,8 @@ class CudaOps:
     Until `prepare` has measured, attention is left to PyTorch's own choice of backend.
     """
 
+    fused = False
+
     def __init__(self) -> None:
         self._prefill: sdpa.Backend = sdpa.PREFILL[sdpa.DEFAULT]
         self._decode: sdpa.Backend = sdpa.DECODE[sdpa.DEFAULT]

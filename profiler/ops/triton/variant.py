@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 
 
 class TritonOps:
-    """`profiler.ops.Ops` where every GPU kernel is written in Triton.
+    """`profiler.ops.Ops` where every GPU kernel is written in Triton, one op at a time.
 
     GEMM, attention, RMSNorm and SwiGLU are our own kernels in every mode. Embedding, RoPE, the cache write,
     add, argmax and advance are our own in eager mode; under torch.compile they are plain ATen, which
     Inductor turns into Triton kernels of its own and can fuse with each other, as it cannot with a custom op.
     """
+
+    fused = False
 
     def __init__(self) -> None:
         self._aten = CudaOps()

@@ -43,7 +43,7 @@ FORMS: Final = {
     "flash_attn::_flash_attn_forward": Form(5, None, (), (6, 7), True),
 }
 # q [B, H, T, D], k and v [B, Hkv, L, D], positions [T]: query i sees the keys up to positions[i].
-OURS: Final = ("kernelgap::attention", "kernelgap::flash_attention")
+OURS: Final = ("kernelgap::attention", "kernelgap::flash_attention", "kernelgap::decode_attention")
 
 
 def attention(op: str, call: Call) -> Work | None:

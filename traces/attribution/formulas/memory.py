@@ -151,7 +151,7 @@ def cache_write(op: str, call: Call) -> Work | None:
 
 def _table(op: str, call: Call) -> tuple[Tensor, Tensor]:
     """The table and the indices, wherever the op has them. Raises LookupError."""
-    if op == "kernelgap::embedding":
+    if op in ("kernelgap::embedding", "kernelgap::embed"):
         return call.tensor(1), call.tensor(0)
     if op == "aten::index_select":
         if call.scalar(1) not in ("", "0"):
@@ -198,7 +198,9 @@ FORMULAS: Final[dict[str, Callable[[str, Call], Work | None]]] = {
     **dict.fromkeys(REDUCTIONS, reduction),
     **dict.fromkeys(LISTED, listed),
     "kernelgap::silu_mul": silu_mul,
-    **dict.fromkeys(("aten::embedding", "aten::index_select", "kernelgap::embedding"), lookup),
+    **dict.fromkeys(
+        ("aten::embedding", "aten::index_select", "kernelgap::embedding", "kernelgap::embed"), lookup
+    ),
     "aten::gather": gather,
     **dict.fromkeys(("aten::index_copy_", "aten::_index_put_impl_"), index_write),
     "_C_cache_ops::reshape_and_cache_flash": cache_write,

@@ -23,6 +23,7 @@ class Operands(NamedTuple):
     extra: tuple[int, ...] = ()  # bias, residual, scales
     out_dtype: int | None = None  # where the scalar that names the result's dtype stands
     out_size: int | None = None  # bytes of a result element, where it is not the operands'
+    results: float = 1  # how many results of M x N are written: a fused op may keep half, or add another
 
 
 PRODUCTS: Final = {
@@ -32,6 +33,10 @@ PRODUCTS: Final = {
     "aten::linear": Operands(0, 1, True, (2,)), "aten::_int_mm": Operands(0, 1, out_size=4),
     "aten::_scaled_mm": Operands(0, 1, extra=(2, 3, 4), out_dtype=6),
     "kernelgap::linear": Operands(0, 1, True, (2, 3)), "kernelgap::splitk_linear": Operands(0, 1, True, (2,)),
+    "kernelgap::norm_qkv_rope": Operands(0, 2, True, (1, 3)),
+    "kernelgap::linear_add": Operands(0, 1, True, (2, 3, 4), results=2),
+    "kernelgap::norm_gate_up_silu": Operands(0, 2, True, (1, 3), results=0.5),
+    "kernelgap::norm_lm_head": Operands(0, 2, True, (1,)),
 }  # fmt: skip
 # c10::ScalarType numbers, as `Concrete Inputs` holds them (c10/core/ScalarType.h): bytes per element.
 _SCALAR_TYPES: Final = {"5": 2, "6": 4, "7": 8, "15": 2, "23": 1, "24": 1}
@@ -58,7 +63,7 @@ def matrix_product(op: str, call: Call) -> Work | None:
     batch = left.shape[0] if batched else 1
     m = left.shape[-2] if batched else prod(left.shape[:-1])
     extra = [call.optional(i) for i in at.extra if i < len(call.tensors)]
-    moved = left.stored + right.stored + batch * m * n * _out_size(call, at, left)
+    moved = left.stored + right.stored + int(batch * m * n * at.results) * _out_size(call, at, left)
     moved += sum(t.stored for t in extra if t is not None)
     prefix = f"B{batch} " if batched else ""
     return Work(2 * batch * m * n * k, moved, f"{prefix}M{m} N{n} K{k} {left.dtype}")
