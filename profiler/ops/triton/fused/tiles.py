@@ -14,7 +14,7 @@ from profiler.ops.triton.fused.tiled import Tiling
 if TYPE_CHECKING:
     import torch
 
-DECODE_ROWS: Final = 64  # up to here weights are the traffic; above, rows are worth tiles of their own
+DECODE_ROWS: Final = 16  # up to here weights are the traffic; above, rows are worth tiles of their own
 _DECODE: Final = {
     "qkv": Tile(16, 256, stages=4),
     "short": Tile(16, 512, stages=3),  # K below 8192: the attention's output projection
