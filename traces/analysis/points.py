@@ -190,11 +190,12 @@ def _fold(keys: pa.Table, sums: pa.Table) -> list[Point]:
 
 
 def _point(row: dict[str, Any]) -> Point:
-    work = {n: None if row[f"{n}_sum"] is None else int(row[f"{n}_sum"]) for n in ("flops", "min_bytes")}
+    flops, moved = (None if row[f"{n}_sum"] is None else int(row[f"{n}_sum"]) for n in ("flops", "min_bytes"))
     return Point(
-        **{k: row[k] for k in KEYS}, n=row["n_sum"], helpers=row["n_count"] - row["n_sum"],
-        kernel_ns=row["kernel_ns_sum"], work_ns=row["work_ns_sum"], exclusive_ns=row["exclusive_ns_sum"],
-        floor_ns=None if row["floorless_sum"] else row["floor_ns_sum"], **work,
+        **{k: row[k] for k in KEYS}, flops=flops, min_bytes=moved,
+        n=row["n_sum"], helpers=row["n_count"] - row["n_sum"], kernel_ns=row["kernel_ns_sum"],
+        work_ns=row["work_ns_sum"], exclusive_ns=row["exclusive_ns_sum"],
+        floor_ns=None if row["floorless_sum"] else row["floor_ns_sum"],
     )  # fmt: skip
 
 
