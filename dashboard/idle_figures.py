@@ -16,11 +16,15 @@ from traces.analysis.idle import CAUSES, by_cause
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from dashboard.pair import SideName
     from traces.analysis.delays import Delays
     from traces.analysis.idle import Pieces
     from traces.analysis.overlap import Overlap
     from traces.store import Run
+
+    Int64s = NDArray[np.int64]
 
 # A and B, told apart by their hatching too; none is the colour of a group.
 PAINT: Final[dict[SideName, dict[str, Any]]] = {
@@ -42,6 +46,7 @@ class Side(NamedTuple):
 
     name: SideName
     run: Run
+    phase: str | None
     cut: Pieces
     delays: Delays
     overlaps: list[Overlap]
@@ -51,6 +56,15 @@ class Side(NamedTuple):
     def title(self) -> str:
         """`A`."""
         return self.name.upper()
+
+    @property
+    def counted(self) -> str:
+        """What the sums are over: `n = 7 complete steps`."""
+        if self.phase is None:
+            return "the whole run"
+        mine = [x for x in self.run.meta["steps"] if x["phase"] == self.phase]
+        kind = "complete" if any(x["complete"] for x in mine) else "incomplete"
+        return f"n = {self.steps} {kind} step{'' if self.steps == 1 else 's'}"
 
 
 def causes(sides: Sequence[Side]) -> go.Figure:
@@ -73,23 +87,27 @@ def causes(sides: Sequence[Side]) -> go.Figure:
         out.add_bar(
             name=s.title, orientation="h", y=[NAMES[c] for c in order], x=[time(s, c) / 1e6 for c in order],
             marker=PAINT[s.name], textposition="outside", cliponaxis=False, text=told,
-            customdata=[f"{mine[c].n:,} gaps in {s.steps:,} steps" if c in mine else "" for c in order],
+            customdata=[f"{mine[c].n:,} gaps, {s.counted}" if c in mine else "" for c in order],
             hovertemplate="%{y}: %{text}, %{customdata}<extra></extra>", showlegend=False,
         )  # fmt: skip
     most = max(time(s, c) for s in sides for c in order) / 1e6
     out.update_layout(
-        height=110 + 58 * len(order), barmode="group", bargap=0.25, xaxis_title="idle ms per step",
+        height=110 + 58 * len(order), barmode="group", bargap=0.25, xaxis_title=_per(sides, "idle"),
         xaxis_range=[0, most * 1.3],
     )  # fmt: skip
     return out
 
 
+def _per(sides: Sequence[Side], what: str) -> str:
+    return f"{what}, ms" if all(s.phase is None for s in sides) else f"{what}, ms per step"
+
+
 def lengths(sides: Sequence[Side]) -> go.Figure:
     """How much idle time is in gaps of which length: ms per step."""
     out = go.Figure()
-    _bars(out, [(s, s.title, s.cut.ns) for s in sides], lambda n, total, s: total / 1e6 / s.steps, "gaps")
+    _bars(out, [(s, s.cut.ns) for s in sides], lambda n, total, s: total / 1e6 / s.steps, "gaps")
     out.update_layout(
-        height=330, bargap=0.15, yaxis_title="idle ms per step", xaxis_title="length of the gap, from"
+        height=330, bargap=0.15, yaxis_title=_per(sides, "idle"), xaxis_title="length of the gap, from"
     )
     return out
 
@@ -97,10 +115,10 @@ def lengths(sides: Sequence[Side]) -> go.Figure:
 def launches(sides: Sequence[Side]) -> go.Figure:
     """How long after its launch a kernel starts: number of launches; graph replays below."""
     kinds = (
-        ("launched one by one", [(s, s.title, s.delays.launches) for s in sides]),
-        ("graph replays", [(s, s.title, s.delays.graphs) for s in sides]),
+        ("launched one by one", [(s, s.delays.launches) for s in sides]),
+        ("graph replays", [(s, s.delays.graphs) for s in sides]),
     )
-    rows = [(title, series) for title, series in kinds if any(len(values) for *_, values in series)]
+    rows = [(title, series) for title, series in kinds if any(len(values) for _, values in series)]
     out = make_subplots(rows=len(rows), cols=1, shared_xaxes=False, vertical_spacing=0.3)
     for row, (title, series) in enumerate(rows, 1):
         _bars(out, series, lambda n, total, s: n, "launches", row=row, col=1, first=row == 1)
@@ -111,27 +129,25 @@ def launches(sides: Sequence[Side]) -> go.Figure:
 
 
 def _bars(
-    out: go.Figure, series: Sequence[tuple[Side, str, Any]], height: Callable[[int, int, Side], float],
+    out: go.Figure, series: Sequence[tuple[Side, Int64s]], height: Callable[[int, int, Side], float],
     what: str, *, first: bool = True, **place: int,
 ) -> None:  # fmt: skip
-    """Grouped bars over the same logarithmic bins, named by where each begins."""
-    binned = [
-        (s, name, {low: (high, n, total) for low, high, n, total in log_bins(values)})
-        for s, name, values in series
-    ]
-    edges = sorted({low for *_, bins in binned for low in bins})
-    for s, name, bins in binned:
-        mine = [bins.get(low, (0, 0, 0)) for low in edges]
+    """Grouped bars over the same logarithmic bins, named by where each begins; `height(n, sum, side)`."""
+    together = log_bins(np.concatenate([values for _, values in series]))
+    names = [_edge(low) for low, *_ in together]
+    for s, values in series:
+        bins = {low: (n, total) for low, _, n, total in log_bins(values)}
+        mine = [(low, high, *bins.get(low, (0, 0))) for low, high, *_ in together]
         out.add_bar(
-            name=name, legendgroup=name, showlegend=first, x=[_edge(low) for low in edges],
-            y=[height(n, total, s) for *_, n, total in mine], marker=PAINT[s.name],
+            name=s.title, legendgroup=s.title, showlegend=first, x=names,
+            y=[height(n, total, s) for _, _, n, total in mine], marker=PAINT[s.name],
             customdata=[
-                f"{name}: {n:,} {what} of {_edge(low)} to {_edge(high)}, {duration(total)} together"
+                f"{s.title}: {n:,} {what} of {_edge(low)} to {_edge(high)}, {duration(total)} together"
                 for low, high, n, total in mine
             ],
             hovertemplate="%{customdata}<extra></extra>", **place,
         )  # fmt: skip
-    out.update_xaxes(type="category", categoryorder="array", categoryarray=[_edge(e) for e in edges], **place)
+    out.update_xaxes(type="category", categoryorder="array", categoryarray=names, **place)
 
 
 def _edge(ns: int) -> str:
@@ -170,7 +186,9 @@ def devices(sides: Sequence[Side]) -> go.Figure:
             ],
             hovertemplate="%{y}, %{fullData.name}: %{customdata}<extra></extra>",
         )  # fmt: skip
-    out.update_layout(barmode="stack", height=130 + 34 * len(rows), xaxis_title="ms per step", bargap=0.25)
+    out.update_layout(
+        barmode="stack", height=130 + 34 * len(rows), xaxis_title=_per(sides, "time"), bargap=0.25
+    )
     out.update_yaxes(autorange="reversed")
     return out
 

@@ -52,8 +52,9 @@ def figure(
     shown = {side: placed(found[side].points)[:MOST] for side in SYMBOLS}
     axes = extent([p for ps in shown.values() for p in ps], [r for rs in roofs.values() for r in rs], whole)
     out = go.Figure()
+    highest = max((r.rate for rs in roofs.values() for r in rs if r.dtype is None), default=0.0)
     for who, lines in _distinct(roofs).items():
-        _roofs(out, who, lines, axes)
+        _roofs(out, who, lines, axes, highest)
     for side, points in shown.items():
         for group in (g for g in charts.ORDER if any(_group(p) == g for p in points)):
             _markers(out, side, group, [p for p in points if _group(p) == group], found[side])
@@ -107,8 +108,6 @@ def _group(p: Point) -> str:
 
 def _distinct(roofs: dict[SideName, list[Roof]]) -> dict[str, list[Roof]]:
     """Equal roofs of both devices are drawn once, with no name."""
-    if not roofs["a"] or not roofs["b"] or set(roofs["a"]) == set(roofs["b"]):
-        return {"": roofs["a"] or roofs["b"]}
     both = set(roofs["a"]) & set(roofs["b"])
     return {
         "": [r for r in roofs["a"] if r in both],
@@ -117,7 +116,8 @@ def _distinct(roofs: dict[SideName, list[Roof]]) -> dict[str, list[Roof]]:
     }
 
 
-def _roofs(out: go.Figure, who: str, roofs: Sequence[Roof], axes: Axes) -> None:
+def _roofs(out: go.Figure, who: str, roofs: Sequence[Roof], axes: Axes, highest: float) -> None:
+    """The lines of one device's roofs; `highest` is the largest bandwidth of all, whose name stands above."""
     top = max((r.rate for r in roofs if r.dtype is not None), default=float("inf"))
     slope = max((r.rate for r in roofs if r.dtype is None), default=float("inf"))
     for roof in roofs:
@@ -126,11 +126,12 @@ def _roofs(out: go.Figure, who: str, roofs: Sequence[Roof], axes: Axes) -> None:
             x = [axes.x[0], min(axes.x[1], top / roof.rate)]
             y = [rate * e for e in x]
             tag = _tag(x[0], min(axes.y[1] / rate, x[1]))
-            at = (tag, rate * tag)
+            at, above = (tag, rate * tag), roof.rate == highest
+            anchor = "right" if above else "left"
         else:
             x = [max(axes.x[0], roof.rate / slope), axes.x[1]]
             y = [rate, rate]
-            at = (_tag(x[0], x[1], 0.85), rate)
+            at, above, anchor = (axes.x[1], rate), not roof.measured, "right"
         if x[0] >= x[1] or not axes.y[0] < at[1] < axes.y[1]:
             continue
         out.add_scatter(
@@ -139,8 +140,7 @@ def _roofs(out: go.Figure, who: str, roofs: Sequence[Roof], axes: Axes) -> None:
         )  # fmt: skip
         out.add_annotation(
             x=log10(at[0]), y=log10(at[1]), text=label(f"{who}{roof.said}"), showarrow=False,
-            yshift=-11 if roof.measured else 11, xanchor="right" if roof.dtype is None else "center",
-            font={"size": 12},
+            yshift=11 if above else -11, xanchor=anchor, font={"size": 12},
         )  # fmt: skip
 
 
@@ -188,12 +188,15 @@ def _spot(j: Joined) -> tuple[float, float]:
 
 
 def _told(j: Joined) -> str:
-    """`M2 N4096 K4096 50 → 62 %`: A's share of the roof, then B's."""
-    shape = next(p.shape or p.op or "" for p in j if p)
-    text = label(shape, 34)
-    shares = [f"{100 * p.roofline:.0f}" for p in j if p and p.roofline is not None]
-    only = "" if j.a and j.b else " A" if j.a else " B"
-    return f"{text}{only} <b>{' → '.join(shares)} %</b>" if shares else f"{text}{only}"
+    """`M2 N4096 K4096 50 → 62 %`: A's share of the roof, then B's; `A 14, B 7 %` if not of the same work."""
+    text = label(next(p.shape or p.op or "" for p in j if p), 34)
+    named = zip("AB", j, strict=True)
+    shares = {n: f"{100 * p.roofline:.0f}" for n, p in named if p is not None and p.roofline is not None}
+    if not shares:
+        return text
+    if j.same_work and len(shares) == 2:
+        return f"{text} <b>{' → '.join(shares.values())} %</b>"
+    return f"{text} <b>{', '.join(f'{n} {v}' for n, v in shares.items())} %</b>"
 
 
 def _arrows(out: go.Figure, joined: Sequence[Joined]) -> None:

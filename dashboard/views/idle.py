@@ -23,8 +23,12 @@ from traces.text import plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from dashboard.pair import Pair, SideName
     from traces.store import Run
+
+    Int64s = NDArray[np.int64]
 
 MOST: Final = 50  # gaps that are listed
 _ROOM_NS: Final = 5_000  # a linked window shows so much beside a gap, at least
@@ -57,7 +61,9 @@ def side(pair: Pair, name: SideName) -> Side:
 @st.cache_resource(max_entries=16, show_spinner=False)
 def _side(path: str, stamp: object, name: SideName, phase: str | None, _run: Run) -> Side:
     windows, steps = counted_windows(_run, phase)
-    return Side(name, _run, pieces(_run, windows), delays(_run, windows), overlaps(_run, windows), steps)
+    return Side(
+        name, _run, phase, pieces(_run, windows), delays(_run, windows), overlaps(_run, windows), steps
+    )
 
 
 def headline(sides: Sequence[Side]) -> str:
@@ -72,7 +78,8 @@ def headline(sides: Sequence[Side]) -> str:
                 f" ({percent(idle / span)}), {percent(first.ns / s.cut.idle_ns)} of it {NAMES[first.name]}"
             )
         told.append(text)
-    return f"Idle per step in the trace: {'; '.join(told)}."
+    whole = all(s.phase is None for s in sides)
+    return f"Idle {'in the whole run' if whole else 'per step'}, under the profiler: {'; '.join(told)}."
 
 
 def unprofiled(pair: Pair, sides: Sequence[Side]) -> list[str]:
@@ -81,9 +88,7 @@ def unprofiled(pair: Pair, sides: Sequence[Side]) -> list[str]:
     for s in sides:
         found = shares.shares(s.run, pair.phase) if pair.phase is not None else None
         if found is None or found.basis != "unprofiled":
-            out.append(
-                f"{s.title} was not timed without a profiler, which stretches gaps: take them as upper bounds."
-            )
+            out.append(f"{s.title} was not timed without a profiler, which stretches gaps.")
             continue
         share = found.parts[shares.IDLE]
         text = f"Without a profiler a step of {s.title} takes {duration(found.wall_ns)}"
@@ -99,7 +104,7 @@ def ledger_line(s: Side) -> str:
     parts = " + ".join(f"{NAMES[c.name]} {c.ns:,}" for c in by_cause(s.cut)) or "0"
     over = f" over {len(s.cut.devices)} devices" if len(s.cut.devices) > 1 else ""
     return (
-        f"{s.title}, n = {s.steps} steps{over}: busy {s.cut.busy_ns:,} + idle {s.cut.idle_ns:,} = "
+        f"{s.title}, {s.counted}{over}: busy {s.cut.busy_ns:,} + idle {s.cut.idle_ns:,} = "
         f"span {s.cut.span_ns:,} ns; idle = {parts} ns in {len(s.cut.cause):,} gaps."
     )
 
@@ -146,7 +151,7 @@ def delay_line(s: Side) -> str:
     return f"{text}{f' Left out of {s.title}: ' + '; '.join(rest) + '.' if rest else ''}"
 
 
-def _quartiles(series: Sequence[tuple[str, np.ndarray[tuple[int], np.dtype[np.int64]]]]) -> str:
+def _quartiles(series: Sequence[tuple[str, Int64s]]) -> str:
     told = []
     for name, values in series:
         if len(values):
@@ -190,7 +195,7 @@ COLUMNS: Final = {
     "at µs": st.column_config.NumberColumn(format="%.2f", help="Since the start of the step"),
     "idle µs": _US,
     "launched µs": st.column_config.NumberColumn(
-        format="%+.2f", help="When the next kernel's launch began, since the device became idle: + is too late"
+        format="%+.2f", help="Begin of the next kernel's launch, since the device became idle: + is late"
     ),
     "kernel before": st.column_config.TextColumn(width="medium"),
     "kernel after": st.column_config.TextColumn(width="medium"),
@@ -198,7 +203,7 @@ COLUMNS: Final = {
 }  # fmt: skip
 
 
-def gaps(pair: Pair, s: Side, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Table:
+def gaps(pair: Pair, s: Side, rows: Int64s) -> pa.Table:
     """The gaps for the page: times in µs, names as plain text, a link to each in the timeline."""
     cut, table = s.cut, s.run.table
     before, after = cut.before[rows], cut.after[rows]
@@ -206,7 +211,7 @@ def gaps(pair: Pair, s: Side, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) 
     tiles = [_tile(s.run, pair.phase, at) for at in starts]
     launched = _picked(table, "launch_start_ns", after)
 
-    def names(column: str, of: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:
+    def names(column: str, of: Int64s) -> pa.Array:
         return pa.array(
             [None if v is None else plain(v, _NAME) for v in _picked(table, column, of)], pa.string()
         )
@@ -242,7 +247,7 @@ def link(pair: Pair, tile: tuple[int | None, int], start: int, end: int) -> str:
     address = {"a": pair.entries["a"].label, "b": pair.entries["b"].label, "view": "Timeline"}
     address |= {} if pair.phase is None else {"phase": pair.phase}
     address |= {} if number is None else {"step": str(number)}
-    return "/?" + urlencode(address | {"win": window})
+    return "?" + urlencode(address | {"win": window})
 
 
 def _tile(run: Run, phase: str | None, at: int) -> tuple[int | None, int]:
@@ -253,7 +258,7 @@ def _tile(run: Run, phase: str | None, at: int) -> tuple[int | None, int]:
     return inside[0]["step"], inside[0]["start_ns"]
 
 
-def _picked(table: pa.Table, column: str, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[object]:
+def _picked(table: pa.Table, column: str, rows: Int64s) -> list[object]:
     """A column's values of rows, None for row -1."""
     index = pa.array(rows, mask=rows < 0)
     found: list[object] = table[column].take(index).to_pylist()

@@ -112,9 +112,9 @@ def above_roof(p: Point | None, steps: int) -> float | None:
 def headline(sides: Sequence[Side]) -> str:
     """`A reaches 71.2 % of its roofline, B 75.0 %. Most to win in B: kernelgap::linear M2 N4096 …`."""
     shares = {s.name.upper(): reached(s.found) for s in sides}
-    told = [f"{n} {percent(v)}" for n, v in shares.items() if v is not None]
+    told = [f"{n} {'unknown (no peak rates)' if v is None else percent(v)}" for n, v in shares.items()]
     text = f"Of the roofline, kernels with known work reach: {', '.join(told)}."
-    if not told:
+    if all(v is None for v in shares.values()):
         return "No peak rates are known of these devices: rates only."
     b = sides[-1]
     most = max(b.found.points, key=lambda p: above_roof(p, b.steps) or 0, default=None)
@@ -131,9 +131,10 @@ def notes(sides: Sequence[Side], joined: Sequence[Joined]) -> list[str]:
     out += [_coverage(s) for s in sides]
     unlike = sum(1 for j in joined if j.a and j.b and not j.same_work)
     if unlike:
+        what = "1 op has" if unlike == 1 else f"{unlike} ops have"
         out.append(
-            f"{unlike} ops of both runs have the same shape but work that differs by more than 5 % per call "
-            "(attention over a whole masked cache, or its used part): no arrow, their rates do not compare."
+            f"{what} the same shape in both runs, but work that differs by more than 5 % per call (attention "
+            "over a whole masked cache, or over its used part): no arrow, the rates do not compare."
         )
     return out + _above(sides)
 
@@ -186,8 +187,8 @@ def _above(sides: Sequence[Side]) -> list[str]:
     if not over:
         return []
     return [
-        f"{len(over)} above 100 %: operands that the L2 cache still held, not device memory; of FLOPs, "
-        "work that the kernel could skip, a faster dtype than its shape says, or a ceiling measured too low."
+        f"{'1 op is' if len(over) == 1 else f'{len(over)} ops are'} above 100 %: operands that the L2 cache still held, not device memory; of FLOPs, "
+        "work that the kernel skipped, a faster dtype than its shape says, or a ceiling measured too low."
     ]
 
 

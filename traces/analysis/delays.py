@@ -61,8 +61,8 @@ def delays(run: Run, windows: Sequence[tuple[int, int]]) -> Delays:
 def log_bins(values: Int64s, per_decade: int = 4) -> list[tuple[int, int, int, int]]:
     """(from, to, n, sum of values) of equal bins of the logarithm, ns, from the smallest to the largest.
 
-    A value v >= 0 lies in the bin with from <= v < to. Edges are whole ns and the same for any values; 0 and 1
-    share the first bin. Empty bins between others are there, with n 0.
+    A value v >= 0 lies in the bin with from <= v < to. Edges are whole ns and the same for any values; 0 and
+    1 share the first bin. Empty bins between others are there, with n 0.
     """
     if not len(values):
         return []
