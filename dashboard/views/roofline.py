@@ -186,8 +186,9 @@ def _above(sides: Sequence[Side]) -> list[str]:
     over = [p for s in sides for p in s.found.points if (p.roofline or 0) > 1]
     if not over:
         return []
+    what = "1 op is" if len(over) == 1 else f"{len(over)} ops are"
     return [
-        f"{'1 op is' if len(over) == 1 else f'{len(over)} ops are'} above 100 %: operands that the L2 cache still held, not device memory; of FLOPs, "
+        f"{what} above 100 %: operands that the L2 cache still held, not device memory; of FLOPs, "
         "work that the kernel skipped, a faster dtype than its shape says, or a ceiling measured too low."
     ]
 
