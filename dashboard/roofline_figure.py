@@ -144,7 +144,7 @@ def _roofs(out: go.Figure, who: str, roofs: Sequence[Roof], axes: Axes, highest:
         )  # fmt: skip
 
 
-def _tag(low: float, high: float, share: float = 0.75) -> float:
+def _tag(low: float, high: float, share: float = 0.3) -> float:
     """A place between two on a log axis."""
     return float(low * (high / low) ** share) if high > low else low
 
@@ -165,11 +165,11 @@ def _markers(out: go.Figure, side: SideName, group: str, points: Sequence[Point]
 def _labels(out: go.Figure, joined: Sequence[Joined], axes: Axes) -> None:
     """Shape and share of the roof of the ops with most time, beside their points, none over another."""
     low, high = (log10(e) for e in axes.y)
-    middle = (log10(axes.x[0]) + log10(axes.x[1])) / 2
+    border = log10(_tag(*axes.x, 0.6))  # text to the right of points beyond it would leave the chart
     named = [j for j in joined if placed(p for p in j if p)][:_LABELS]
     spots = [(_spot(j), _told(j)) for j in named]
     for left in (False, True):
-        mine = sorted((s for s in spots if (s[0][0] > middle) == left), key=lambda s: -s[0][1])
+        mine = sorted((s for s in spots if (s[0][0] > border) == left), key=lambda s: -s[0][1])
         free = float("inf")  # downwards: above the points are the roofs
         for (x, y), text in mine:
             at = (y - low) / (high - low) * _HEIGHT

@@ -49,9 +49,12 @@ def show(pair: Pair) -> None:
     sides = [side(pair, name) for name in SIDES]
     a, b = sides
     if not any(s.found.points for s in sides):
+        on_cpu = all(s.run.meta["device"].get("type") == "cpu" for s in sides)
         st.info(
-            "No row of either run has known work (FLOPs or bytes). Profile with record_shapes=True; "
-            "our own captures do. What has known work: docs/work.md."
+            "Work is counted of GPU kernels, not of CPU operators: a CPU run has no roofline."
+            if on_cpu
+            else "No row of either run has known work (FLOPs or bytes). Profile with record_shapes=True, "
+            "as our own captures do; docs/work.md says of which ops work is known."
         )
         pair.cli("compare", "category")
         return

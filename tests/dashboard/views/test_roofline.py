@@ -211,6 +211,24 @@ def test_without_known_work_the_page_says_how_to_get_it(shelf: Path, page: Page)
     assert not charts(at)
 
 
+def test_a_cpu_run_has_no_roofline(shelf: Path, page: Page) -> None:
+    cpu = {"type": "cpu", "name": "Some CPU"}
+    at = opened(shelf, page, baseline(device=cpu), candidate(device=cpu))
+    assert "not of CPU operators" in at.info[0].value
+
+
+def test_names_never_leave_the_chart() -> None:
+    some = points(made("cuda", CUDA), "decode")
+    figure = roofline_figure.figure(
+        {"a": some, "b": some}, join(some.points, some.points), {"a": [], "b": []}, whole=False
+    )
+    low, high = figure.layout.xaxis.range
+    named = [a for a in figure.layout.annotations if a.text.endswith("%</b>")]
+    assert len(named) == 3
+    assert all((a.x - low) / (high - low) <= 0.6 or a.xanchor == "right" for a in named)
+    assert {a.xanchor for a in named} == {"left"}  # of one intensity: all on one side
+
+
 def test_runs_without_steps_are_shown_whole(shelf: Path, page: Page) -> None:
     at = opened(shelf, page, made("cuda", CUDA, steps=[]), made("triton", TRITON, steps=[]))
     assert at.dataframe[0].value["A n"].tolist()[:2] == [2, 2]
