@@ -18,7 +18,7 @@ import streamlit as st
 from dashboard import library
 from dashboard.format import markdown
 from dashboard.pair import SIDES, Pair, SideName
-from dashboard.views import breakdown, kernels, overview, timeline, waterfall
+from dashboard.views import breakdown, idle, kernels, overview, roofline, timeline, waterfall
 from dashboard.views import library as shelf
 from traces.errors import KernelgapError
 
@@ -33,6 +33,8 @@ VIEWS: Final[dict[str, Callable[[Pair], None]]] = {
     "Waterfall": waterfall.show,
     "Kernels": kernels.show,
     "Timeline": timeline.show,
+    "Roofline": roofline.show,
+    "Idle": idle.show,
 }
 LIBRARY: Final = "Library"
 WHOLE: Final = "whole run"

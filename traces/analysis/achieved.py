@@ -36,10 +36,8 @@ SUMMED: Final = ("flops", "min_bytes", "work_ns", "floor_ns", "floorless", "know
 def columns(run: Run, exclusive: pa.Array) -> dict[str, pa.Array]:
     """The columns `SUMMED` of each row of the run; `exclusive` is each row's exclusive time, ns."""
     table = run.table
-    sound = pc.and_(pc.is_null(table["flag"]), pc.greater(table["used_ns"], 0))
-    has_work = pc.or_(pc.is_valid(table["flops"]), pc.is_valid(table["min_bytes"]))
-    carries = _numpy(pc.and_(sound, has_work))
-    counts = carries | (_helps(table, carries) & _numpy(sound))
+    carries, helps = counting(table)
+    counts = carries | helps
     floor = _floors(run, carries)
     lacking = pa.array(~carries)
     return {
@@ -50,6 +48,26 @@ def columns(run: Run, exclusive: pa.Array) -> dict[str, pa.Array]:
         "floorless": pa.array((carries & np.isnan(floor)).astype(np.int64)),
         "known_ns": pc.if_else(pa.array(counts), exclusive, 0),
     }
+
+
+def counting(table: pa.Table) -> tuple[Bools, Bools]:
+    """Which rows carry known work, and which have none of their own but help those (`HELPERS`)."""
+    sound = pc.and_(pc.is_null(table["flag"]), pc.greater(table["used_ns"], 0))
+    has_work = pc.or_(pc.is_valid(table["flops"]), pc.is_valid(table["min_bytes"]))
+    carries = _numpy(pc.and_(sound, has_work))
+    return carries, _helps(table, carries) & _numpy(sound)
+
+
+def dtypes(rows: pa.Table) -> tuple[NDArray[np.int64], list[str | None]]:
+    """The number of each row's dtype (`roofline.dtype_of`, from `shape` and `name`), and the dtypes."""
+    shapes, shape_texts = encode(rows["shape"])
+    names, name_texts = encode(rows["name"])
+    kind, first, _ = combine(shapes, names)
+    found = [
+        dtype_of(shape_texts[shapes[i]] if shapes[i] != NONE else None, name_texts[names[i]]) for i in first
+    ]
+    distinct = list(dict.fromkeys(found))
+    return np.array([distinct.index(d) for d in found], np.int64)[kind], distinct
 
 
 def rates(sums: dict[str, Any]) -> dict[str, Any]:
@@ -85,17 +103,12 @@ def _floors(run: Run, carries: Bools) -> NDArray[np.float64]:
     out = np.full(run.table.num_rows, np.nan)
     index = np.flatnonzero(carries)
     rows = run.table.select(["shape", "name", "flops", "min_bytes"]).take(pa.array(index))
-    shapes, shape_texts = encode(rows["shape"])
-    names, name_texts = encode(rows["name"])
     if not len(index):
         return out
-    kind, first, _ = combine(shapes, names)
-    dtypes = [
-        dtype_of(shape_texts[shapes[i]] if shapes[i] != NONE else None, name_texts[names[i]]) for i in first
-    ]
-    roofs = {d: ceilings(run, d) for d in set(dtypes)}
+    kind, found = dtypes(rows)
+    roofs = [ceilings(run, d) for d in found]
     flop_rate, byte_rate = (
-        np.array([getattr(roofs[d], n, None) or np.nan for d in dtypes])[kind]
+        np.array([getattr(roof, n, None) or np.nan for roof in roofs])[kind]
         for n in ("flops_per_s", "bytes_per_s")
     )
     parts = [
