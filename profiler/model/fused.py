@@ -61,8 +61,9 @@ class FusedAttention(Attention):
             )
         )
         q = q.view(-1, tokens, c.heads, c.head_dim).transpose(1, 2)
+        seen = tokens if tokens > 1 else self.k_cache.shape[2]  # several tokens are a prompt from position 0
         y = (
-            ops.attend(q, self.k_cache, self.v_cache, positions)
+            ops.attend(q, self.k_cache[:, :, :seen], self.v_cache[:, :, :seen], positions)
             .transpose(1, 2)
             .reshape(stream.x.shape[0], -1)
         )

@@ -162,8 +162,11 @@ def test_a_triton_kernel_is_one_outermost_op(tmp_path: Path) -> None:
     captured = capture(tmp_path, variant="triton", workload=Workload(1, 4, 2, "float32"), steps=1)
     trace = json.loads(captured.trace.read_bytes())
     names = [op["name"] for op in outermost(rows(trace, "cpu_op"))]
-    assert names.count("kernelgap::linear") == 2 * (4 * TINY.layers + 1)
-    assert names.count("kernelgap::attention") == 2 * TINY.layers
+    for op in ("norm_qkv_rope", "norm_gate_up_silu"):
+        assert names.count(f"kernelgap::{op}") == 2 * TINY.layers
+    assert names.count("kernelgap::linear_add") == 2 * 2 * TINY.layers
+    assert names.count("kernelgap::attention") == TINY.layers  # of the prompt
+    assert names.count("kernelgap::decode_attention") == TINY.layers
     assert "aten::mm" not in names
 
 

@@ -18,6 +18,7 @@ from profiler.ops.triton.common import (
     check_inputs,
     check_shape,
     custom_op,
+    interpretable,
     jit,
     next_power_of_2,
 )
@@ -138,10 +139,12 @@ def decode_attention(
     check_shape(
         "decode_attention", fits and k.stride(2) == d, f"{found} do not fit; use one query, whole caches"
     )
+    dtype = q.dtype
+    q, k, v = interpretable(q, k, v)
     splits = splits_for(batch * kv_heads, length)
     block_l = 32 if q.element_size() == 4 else 128
     out = launch(q.reshape(batch, heads, d), k, v, position, memory, splits, block_l=block_l, pdl=pdl)
-    return out.view(batch, heads, 1, d)
+    return out.view(batch, heads, 1, d).to(dtype)
 
 
 @decode_attention.register_fake

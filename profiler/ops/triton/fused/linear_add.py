@@ -6,7 +6,7 @@ A few rows (decode) run here, many (prefill) in `prefill_linear_add`.
 import torch
 import triton.language as tl
 
-from profiler.ops.triton.common import cdiv, check_inputs, check_shape, custom_op, jit
+from profiler.ops.triton.common import cdiv, check_inputs, check_shape, custom_op, interpretable, jit
 from profiler.ops.triton.fused import prefill_linear_add
 from profiler.ops.triton.fused.launch import Ahead, Tile, follow
 from profiler.ops.triton.fused.stream import Stream, leave, product, stream_reference, summed, wait
@@ -89,6 +89,7 @@ def linear_add(
     fits = weight.shape[1] == k and residual.shape == (m, n) and n % 16 == 0
     found = f"x {list(x.shape)}, weight {list(weight.shape)}, residual {list(residual.shape)}"
     check_shape("linear_add", fits, f"{found} do not fit; use [M, K], [N, K], [M, N], N a multiple of 16")
+    x, weight = interpretable(x, weight)
     if m <= DECODE_ROWS:
         tile = decode_tile("short" if k < 8192 else "long", x, 32 if n % 32 == 0 else 16)
         next_ = None if ahead is None else Ahead(ahead, min(4096, ahead.shape[0]), 256, second)

@@ -6,7 +6,14 @@ A few rows (decode) run here, many (prefill) in `prefill_gate_up`.
 import torch
 import triton.language as tl
 
-from profiler.ops.triton.common import check_inputs, check_shape, custom_op, jit, next_power_of_2
+from profiler.ops.triton.common import (
+    check_inputs,
+    check_shape,
+    custom_op,
+    interpretable,
+    jit,
+    next_power_of_2,
+)
 from profiler.ops.triton.fused import prefill_gate_up
 from profiler.ops.triton.fused.launch import Ahead, Tile, follow
 from profiler.ops.triton.fused.stream import (
@@ -92,9 +99,14 @@ def norm_gate_up_silu(
     fits = x.shape[1] == weight.shape[1] and weight.shape[0] % 16 == 0
     found = f"x {list(x.shape)}, weight {list(weight.shape)}"
     check_shape("norm_gate_up_silu", fits, f"{found} do not fit; use [M, E], [2F, E], F a multiple of 8")
+    dtype = x.dtype
+    x, weight = interpretable(x, weight)
     if x.shape[0] <= DECODE_ROWS:
-        return launch(x, squares, weight, bias, eps, decode_tile("gate_up", x, 16), pdl=pdl)
-    return prefill_gate_up.launch(x, squares, weight, bias, eps, prefill_tiling("gate_up", x, 128))
+        out = launch(x, squares, weight, bias, eps, decode_tile("gate_up", x, 16), pdl=pdl)
+    else:
+        tiling = prefill_tiling("gate_up", x, 128)
+        out = prefill_gate_up.launch(x, squares, weight, bias, eps, tiling)
+    return out.to(dtype)
 
 
 @norm_gate_up_silu.register_fake

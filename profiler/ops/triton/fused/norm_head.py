@@ -3,7 +3,15 @@
 import torch
 import triton.language as tl
 
-from profiler.ops.triton.common import cdiv, check_inputs, check_shape, custom_op, jit, next_power_of_2
+from profiler.ops.triton.common import (
+    cdiv,
+    check_inputs,
+    check_shape,
+    custom_op,
+    interpretable,
+    jit,
+    next_power_of_2,
+)
 from profiler.ops.triton.fused.launch import Tile, follow
 from profiler.ops.triton.fused.stream import (
     leave,
@@ -77,7 +85,9 @@ def norm_lm_head(
     check_inputs("norm_lm_head", x, weight)
     fits = x.shape[1] == weight.shape[1] and x.stride(1) == 1
     check_shape("norm_lm_head", fits, f"x {list(x.shape)} and weight {list(weight.shape)} do not fit")
-    return launch(x, squares, weight, eps, decode_tile("head", x, 64), pdl=pdl)
+    dtype = x.dtype
+    x, weight = interpretable(x, weight)
+    return launch(x, squares, weight, eps, decode_tile("head", x, 64), pdl=pdl).to(dtype)
 
 
 @norm_lm_head.register_fake

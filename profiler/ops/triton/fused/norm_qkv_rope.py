@@ -6,7 +6,14 @@ A few rows (decode) run here, many (prefill) in `prefill_qkv_rope`.
 import torch
 import triton.language as tl
 
-from profiler.ops.triton.common import check_inputs, check_shape, custom_op, jit, next_power_of_2
+from profiler.ops.triton.common import (
+    check_inputs,
+    check_shape,
+    custom_op,
+    interpretable,
+    jit,
+    next_power_of_2,
+)
 from profiler.ops.triton.fused import prefill_qkv_rope
 from profiler.ops.triton.fused.launch import Ahead, Tile, follow
 from profiler.ops.triton.fused.stream import (
@@ -124,6 +131,7 @@ def norm_qkv_rope(
     found = f"x {list(x.shape)}, weight {list(weight.shape)}, cache {list(k_cache.shape)}, {tokens} positions"
     check_shape("norm_qkv_rope", fits, f"{found} do not fit {heads} query heads")
     q = x.new_empty(batch * tokens, heads, d)
+    x, weight = interpretable(x, weight)
     if tokens == 1 and batch <= DECODE_ROWS:
         tile = decode_tile("qkv", x, d)
         launch(x, squares, weight, bias, rope, positions, k_cache, v_cache, q, eps, tile, pdl=pdl)
