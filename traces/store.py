@@ -82,7 +82,7 @@ def write(run: Run, path: Path, *, force: bool = False) -> Path:
         refuse_existing(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _atomic(path) as temporary:
+        with atomic(path) as temporary:
             _write_groups(run, temporary)
     except OSError as error:
         raise OutputError(f"{path}: cannot write ({error.strerror or error}); nothing was changed") from error
@@ -148,7 +148,7 @@ def copy(source: Path, target: Path, *, compress: bool = False) -> Path:
     """Put a file beside a run, whole or not at all; `compress` makes it gzip. Raises OutputError."""
     try:
         opener = gzip.open if compress else open
-        with _atomic(target) as temporary, source.open("rb") as data, opener(temporary, "wb") as out:
+        with atomic(target) as temporary, source.open("rb") as data, opener(temporary, "wb") as out:
             shutil.copyfileobj(data, out)
     except OSError as error:
         raise OutputError(f"{target}: cannot write ({error.strerror or error})") from error
@@ -156,7 +156,7 @@ def copy(source: Path, target: Path, *, compress: bool = False) -> Path:
 
 
 @contextlib.contextmanager
-def _atomic(path: Path) -> Iterator[Path]:
+def atomic(path: Path) -> Iterator[Path]:
     """A temporary file in the same folder that replaces `path` only once it is whole and on disk."""
     handle, name = tempfile.mkstemp(prefix=f".{path.stem[:80]}.", suffix=".tmp", dir=path.parent)
     temporary = Path(name)
