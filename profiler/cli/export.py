@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import gzip
-import io
 import os
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Final
 
 from profiler.cli import options
 from traces.errors import InputError, KernelgapError, MissingToolError, OutputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import argparse
+    from collections.abc import Iterable
 
 NAME = "export"
 HELP = "write a run as Chrome JSON (Perfetto) or CSV, or a comparison of two as one HTML page"
@@ -30,7 +28,9 @@ _ROOT: Final = Path(__file__).resolve().parents[2]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's flags."""
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run (.parquet); two for html: A B")
+    parser.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="a run (.parquet); two for html: A B"
+    )
     parser.add_argument(
         "--to", choices=tuple(SUFFIXES), metavar="FORMAT",
         help="perfetto (Chrome JSON), csv or html; default: what -o ends in",
@@ -45,19 +45,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write one file and print its path; what it leaves out goes to stderr."""
+    """Write one file and print its path; its size and what it leaves out go to stderr."""
+    from traces import store
+
     kind = _kind(arguments)
-    if kind == "html":
-        _check_dashboard()
     target = _target(arguments.output, arguments.runs, kind)
-    with _opened(target, force=arguments.force) as out:
-        if kind == "html":
-            _html(arguments.runs, arguments.phase, out)
-        else:
-            _write(arguments.runs[0], kind, out)
-    if target != _STDOUT:
-        print(target)
-        print(f"kernelgap: {target.name}: {target.stat().st_size:,} bytes", file=sys.stderr)
+    if target != _STDOUT and not (arguments.force and not target.is_dir()):
+        store.refuse_existing(target)  # before the work, not after it
+    pieces = _html(arguments.runs, arguments.phase) if kind == "html" else _pieces(arguments.runs[0], kind)
+    if target == _STDOUT:
+        sys.stdout.buffer.writelines(pieces)
+        return 0
+    _save(target, pieces)
+    print(target)
+    print(f"kernelgap: {target.name}: {target.stat().st_size:,} bytes", file=sys.stderr)
     return 0
 
 
@@ -87,44 +88,39 @@ def _target(output: Path | None, runs: list[Path], kind: str) -> Path:
         raise OutputError(f"{output}: cannot be written ({error.strerror or error})") from error
 
 
-@contextlib.contextmanager
-def _opened(target: Path, *, force: bool) -> Iterator[BinaryIO]:
-    """A file that is there only once it is whole, or standard output. Raises OutputError."""
+def _save(target: Path, pieces: Iterable[bytes]) -> None:
+    """Write a file that is there only once it is whole. Raises OutputError."""
     from traces import store
 
-    if target == _STDOUT:
-        yield sys.stdout.buffer
-        return
-    if not force or target.is_dir():
-        store.refuse_existing(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with store.atomic(target) as temporary, temporary.open("wb") as file:
             if target.suffix == ".gz":
                 with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
-                    yield packed  # type: ignore[misc]
+                    packed.writelines(pieces)
             else:
-                yield file
+                file.writelines(pieces)
     except OSError as error:
-        raise OutputError(f"{target}: cannot write ({error.strerror or error}); nothing was changed") from error
+        raise OutputError(
+            f"{target}: cannot write ({error.strerror or error}); nothing was changed"
+        ) from error
 
 
-def _write(path: Path, kind: str, out: BinaryIO) -> None:
+def _pieces(path: Path, kind: str) -> Iterable[bytes]:
+    """The file in pieces, after what it leaves out has been told."""
     from traces import store
     from traces.export import chrome, csv
     from traces.text import plain
 
     made = store.read(path)
     if kind == "csv":
-        csv.export(made, out)
-        return
+        return csv.export(made)
     found = chrome.export(made)
     if not found.rows:
         raise InputError(f"{path}: no row with a usable time; there is nothing to show")
-    for part in found.text:
-        out.write(part)
     for reason, count in found.left_out.items():
         print(f"kernelgap: {plain(path.name)}: left out: {count:,} x {reason}", file=sys.stderr)
+    return found.text
 
 
 def _check_dashboard() -> None:
@@ -136,22 +132,27 @@ def _check_dashboard() -> None:
         )
 
 
-def _html(runs: list[Path], phase: str | None, out: BinaryIO) -> None:
+def _html(runs: list[Path], phase: str | None) -> Iterable[bytes]:
     """Let the dashboard write the page.
 
     It runs as a process of its own: the command line does not depend on the dashboard, and a machine that
     captures needs none of what it needs.
     """
+    _check_dashboard()
     command = [sys.executable, "-P", "-m", "dashboard.report", *(["--phase", phase] if phase else [])]
     command += ["--", *(os.fspath(r) for r in runs)]
     path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
-        command, env=os.environ | {"PYTHONPATH": path}, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        command,
+        env=os.environ | {"PYTHONPATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
     )
     if done.returncode:
         raise _failure(done)
-    out.write(done.stdout)
     sys.stderr.write(done.stderr.decode(errors="replace"))
+    return [done.stdout]
 
 
 def _failure(done: subprocess.CompletedProcess[bytes]) -> KernelgapError:

@@ -1,7 +1,7 @@
 """A run as Chrome JSON, the trace format that Perfetto, chrome://tracing and our own Kineto reader open.
 
 The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU ("Trace Event
-Format"). Its times are microseconds; here they are decimals with three digits, so that every nanosecond is kept.
+Format"). Its times are microseconds; here they are decimals with three digits, so that no nanosecond is lost.
 Fields are named as Kineto names them, therefore `ingest` reads the file back to the same kernels, starts and
 durations. Launches come back too; ops and modules are in `args` only, since a run does not know their times.
 """
@@ -63,7 +63,7 @@ class Exported(NamedTuple):
 def export(run: Run) -> Exported:
     """Chrome JSON of a run.
 
-    Rows whose time is unusable (`traces.flags.DISQUALIFYING`), and launches more than a day off their row, are
+    Rows whose time is unusable (`traces.flags.DISQUALIFYING`) and launches more than a day off their row are
     left out and counted, also in the file: one at the epoch would stretch the view to decades.
     """
     good = ledger.usable(run.table)

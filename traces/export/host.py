@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -62,7 +63,9 @@ def shift(table: pa.Table) -> int:
 
 def launches(table: pa.Table, shift: int) -> Iterator[dict[str, Any]]:
     """One event for each launching call."""
-    calls = table.select(_CALL).filter(_launched(table)).group_by(list(_CALL), use_threads=False).aggregate([])
+    calls = (
+        table.select(_CALL).filter(_launched(table)).group_by(list(_CALL), use_threads=False).aggregate([])
+    )
     for process, thread, start, dur, api, correlation in zip(
         *(calls[n].to_pylist() for n in _CALL), strict=True
     ):
@@ -90,19 +93,25 @@ def ranges(run: Run, table: pa.Table, shift: int) -> Iterator[dict[str, Any]]:
     for span in sorted(spans, key=lambda s: s["start_min"]):
         threads.setdefault((span["process"], span["thread"]), []).append(span)
     for (process, thread), mine in threads.items():
-        apart = all(x["end_max"] <= y["start_min"] for x, y in zip(mine, mine[1:], strict=False))
+        apart = all(x["end_max"] <= y["start_min"] for x, y in pairwise(mine))
         for s in mine if apart else ():
             if (s["phase"], s["step"]) not in inferred:
                 name = f"kernelgap.{s['phase']}#{s['step']}"
                 length = s["end_max"] - s["start_min"]
-                yield event(name, "user_annotation", process or 0, thread or 0, s["start_min"] + shift, length)
+                yield event(
+                    name, "user_annotation", process or 0, thread or 0, s["start_min"] + shift, length
+                )
 
 
 def arrows(table: pa.Table, tracks: Tracks, shift: int) -> Iterator[dict[str, Any]]:
     """An arrow from each launching call to the first row that it launched."""
     names = ("start_ns", "launch_start_ns", "process", "thread")
     seen: set[tuple[Any, ...]] = set()
-    mine = table.select(names).append_column("pid", pa.array(tracks.pid)).append_column("tid", pa.array(tracks.tid))
+    mine = (
+        table.select(names)
+        .append_column("pid", pa.array(tracks.pid))
+        .append_column("tid", pa.array(tracks.tid))
+    )
     columns = (mine.filter(_launched(table))[n].to_pylist() for n in (*names, "pid", "tid"))
     for number, (start, call, process, thread, pid, tid) in enumerate(zip(*columns, strict=True), 1):
         if (call, process, thread) in seen:

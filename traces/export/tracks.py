@@ -1,7 +1,7 @@
-"""Where a trace viewer shows each row: a process per device, a thread per stream, overflow threads beside it.
+"""Where a trace viewer shows each row: a process per device, a thread per stream, more where rows overlap.
 
-Viewers nest the slices of one thread and drop those that overlap without nesting (perfetto#4280), so rows that
-overlap on a stream are spread over several threads, none of which holds two at once.
+Viewers nest the slices of one thread and drop those that overlap without nesting (perfetto#4280), so rows
+that overlap on a stream are spread over several threads, none of which holds two at once.
 """
 
 from __future__ import annotations
