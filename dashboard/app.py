@@ -18,7 +18,7 @@ import streamlit as st
 from dashboard import library
 from dashboard.format import markdown
 from dashboard.pair import SIDES, Pair, SideName
-from dashboard.views import breakdown, kernels, overview, timeline, waterfall
+from dashboard.views import kernels, overview, timeline, waterfall
 from dashboard.views import library as shelf
 from traces.errors import KernelgapError
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 VIEWS: Final[dict[str, Callable[[Pair], None]]] = {
     "Overview": overview.show,
-    "Breakdown": breakdown.show,
     "Waterfall": waterfall.show,
     "Kernels": kernels.show,
     "Timeline": timeline.show,

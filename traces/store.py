@@ -68,9 +68,9 @@ def file_name(meta: Metadata) -> str:
     if meta["model"] and meta["variant"]:
         gpu = str(meta["device"].get("name") or "unknown")
         parts = [meta["model"], meta["variant"], meta["mode"] or "mode", meta["tool"], gpu, meta["run_id"]]
-        return "_".join(_slug(p) for p in parts) + ".parquet"
+        return "_".join(slug(p) for p in parts) + ".parquet"
     stem = re.sub(r"(\.pt)?(\.trace)?\.(json|sqlite|nsys-rep)(\.gz)?$", "", str(meta["source"]["file"]))
-    return f"{_slug(stem, keep_underscore=True)}_{meta['source']['sha256'][:8]}.parquet"
+    return f"{slug(stem, keep_underscore=True)}_{meta['source']['sha256'][:8]}.parquet"
 
 
 def write(run: Run, path: Path, *, force: bool = False) -> Path:
@@ -251,7 +251,8 @@ def find(folders: Iterable[Path]) -> list[Path]:
     return sorted(found, key=lambda p: (-found[p], p.name))
 
 
-def _slug(text: str, *, keep_underscore: bool = False) -> str:
+def slug(text: str, *, keep_underscore: bool = False) -> str:
+    """A file name of ASCII letters, digits, dots and dashes, at most 100 long; never empty or hidden."""
     allowed = r"[^A-Za-z0-9._-]+" if keep_underscore else r"[^A-Za-z0-9.-]+"
     return re.sub(allowed, "-", text).strip("-.")[:100] or "unnamed"
 

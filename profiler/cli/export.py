@@ -23,6 +23,7 @@ HELP = "write a run as Chrome JSON (Perfetto) or CSV, or a comparison of two as 
 SUFFIXES: Final = {"perfetto": ".json.gz", "csv": ".csv", "html": ".html"}
 _KINDS: Final = {".json": "perfetto", ".csv": "csv", ".html": "html", ".htm": "html"}
 _STDOUT: Final = Path("-")
+_QUIET: Final = {"STREAMLIT_LOGGER_LEVEL": "error"}  # the page is made without its server
 _ROOT: Final = Path(__file__).resolve().parents[2]
 
 
@@ -144,7 +145,7 @@ def _html(runs: list[Path], phase: str | None) -> Iterable[bytes]:
     path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
         command,
-        env=os.environ | {"PYTHONPATH": path},
+        env=os.environ | {"PYTHONPATH": path, **_QUIET},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
