@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
 
-# Streamlit puts only this folder on the path.
-sys.path.extend({str(Path(__file__).resolve().parents[1])} - set(sys.path))
+# Streamlit puts only this folder on the path. First, so that this page uses the code beside it.
+sys.path[:0] = {str(Path(__file__).resolve().parents[1])} - set(sys.path[:2])
 
 import streamlit as st
 
@@ -40,25 +41,50 @@ WHOLE: Final = "whole run"
 def main() -> None:
     """Draw the page."""
     st.set_page_config(page_title="kernelgap", page_icon="▦", layout="wide")
-    found = library.entries()
+    found = library.entries(library.folders())
     runs = [e for e in found if e.meta]
     if not runs:
         st.title("No runs yet")
         shelf.show(found)
         return
     pair = pick(runs)
-    names = [*VIEWS, LIBRARY]
-    view = st.segmented_control(
-        "View", names, default=names[0], required=True, key="view", bind="query-params",
-        label_visibility="collapsed",
-    )  # fmt: skip
+    view = navigate([*VIEWS, LIBRARY])
     if view == LIBRARY:
         shelf.show(found)
         return
     if lost := len(found) - len(runs):
         st.caption(f"⚠ Files of the library that could not be opened: {lost}. The view {LIBRARY} says why.")
     if pair is not None:
-        draw(pair, VIEWS[view or names[0]])
+        draw(pair, VIEWS[view])
+
+
+def navigate(names: list[str]) -> str:
+    """The views as buttons, each with its digit as a key; the one chosen is in the address."""
+    asked = st.query_params.get("view", names[0])
+    if asked not in names:
+        st.warning(f"The link names a view that is not here: {markdown(asked, 200)}")
+    chosen = asked if asked in names else names[0]
+    with st.container(horizontal=True, gap="small", key="views"):
+        for number, name in enumerate(names, 1):
+            st.button(
+                name, key=f"view {name}", type="primary" if name == chosen else "tertiary",
+                shortcut=str(number) if number < 10 else None, on_click=go, args=(name,),
+            )  # fmt: skip
+        with st.popover("Link", help="A link to what this page shows"):
+            link()
+    return chosen
+
+
+def go(view: str) -> None:
+    """Show another view."""
+    st.query_params["view"] = view
+
+
+def link() -> None:
+    """The page's address as text with a button that copies it."""
+    query = urlencode(st.query_params.to_dict() | {}, doseq=True)
+    st.caption("Shows the same to everybody whose library has these runs.")
+    st.code(f"{st.context.url or ''}?{query}", language=None, wrap_lines=True)
 
 
 def pick(runs: list[Entry]) -> Pair | None:

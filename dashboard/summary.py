@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from traces.store import Run
 
 
-NEGATIVE_IDLE: Final = "Idle is negative: under the profiler the kernels outlast the whole step without."
-
-
 _ENOUGH: Final = 2  # steps that have a spread
 
 

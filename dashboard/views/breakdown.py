@@ -10,7 +10,6 @@ import streamlit as st
 from dashboard import charts
 from dashboard.format import duration, label, percent
 from dashboard.rows import rows_of, table
-from dashboard.summary import NEGATIVE_IDLE
 from traces.text import plain
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ def show(pair: Pair) -> None:
     groups = pair.comparison("group")
     parts = rows_of(groups)
     charts.draw(stacked(parts), "breakdown", _alt(parts, groups.total))
-    if "negative" in groups.idle:
-        st.warning(NEGATIVE_IDLE)
     result = pair.comparison("category")
     st.dataframe(
         table(rows_of(result), result.total), hide_index=True, height="content", column_config=NUMBERS,

@@ -47,12 +47,13 @@ def _card(card: Card) -> None:
     if card.worse:
         colour = "orange" if card.worse > 0 else "blue"
     arrows: dict[str, Literal["up", "down"]] = {"+": "up", "−": "down"}
-    told = f"{card.base}; {card.noise}" if card.noise else card.base
-    st.metric(
-        card.name, card.value, card.delta or None, delta_color=colour,
-        delta_arrow=arrows.get(card.delta[:1], "off"), delta_description=told or None, border=True,
-        height="stretch", help=card.help or None,
-    )  # fmt: skip
+    with st.container(border=True, height="stretch", gap=None):
+        st.metric(
+            card.name, card.value, card.delta or None, delta_color=colour,
+            delta_arrow=arrows.get(card.delta[:1], "off"), delta_description=card.base or None,
+            help=card.help or None,
+        )  # fmt: skip
+        st.caption(card.noise)
 
 
 def _health(pair: Pair) -> None:
