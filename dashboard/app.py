@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 # Streamlit puts only this folder on the path. First, so that this page uses the code beside it.
-sys.path[:0] = {str(Path(__file__).resolve().parents[1])} - set(sys.path[:2])
+if (root := str(Path(__file__).resolve().parents[1])) not in sys.path[:2]:
+    sys.path.insert(0, root)
 
 import streamlit as st
 
@@ -25,6 +26,8 @@ from traces.errors import KernelgapError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from streamlit.delta_generator import DeltaGenerator
 
     from dashboard.library import Entry
 
@@ -48,18 +51,22 @@ def main() -> None:
         shelf.show(found)
         return
     pair = pick(runs)
-    view = navigate([*VIEWS, LIBRARY])
+    view, corner = navigate([*VIEWS, LIBRARY])
     if view == LIBRARY:
         shelf.show(found)
-        return
-    if lost := len(found) - len(runs):
-        st.caption(f"⚠ Files of the library that could not be opened: {lost}. The view {LIBRARY} says why.")
-    if pair is not None:
-        draw(pair, VIEWS[view])
+    else:
+        if lost := len(found) - len(runs):
+            st.caption(f"⚠ Files of the library that could not be opened: {lost}. {LIBRARY} says why.")
+        if pair is not None:
+            draw(pair, VIEWS[view])
+    link(corner)
 
 
-def navigate(names: list[str]) -> str:
-    """The views as buttons, each with its digit as a key; the one chosen is in the address."""
+def navigate(names: list[str]) -> tuple[str, DeltaGenerator]:
+    """The views as buttons, each with its digit as a key: the one chosen, and the place for the link.
+
+    The choice is in the address, which is where it is read from.
+    """
     asked = st.query_params.get("view", names[0])
     if asked not in names:
         st.warning(f"The link names a view that is not here: {markdown(asked, 200)}")
@@ -70,9 +77,8 @@ def navigate(names: list[str]) -> str:
                 name, key=f"view {name}", type="primary" if name == chosen else "tertiary",
                 shortcut=str(number) if number < 10 else None, on_click=go, args=(name,),
             )  # fmt: skip
-        with st.popover("Link", help="A link to what this page shows"):
-            link()
-    return chosen
+        corner = st.popover("Link", help="A link to what this page shows")
+    return chosen, corner
 
 
 def go(view: str) -> None:
@@ -80,11 +86,11 @@ def go(view: str) -> None:
     st.query_params["view"] = view
 
 
-def link() -> None:
-    """The page's address as text with a button that copies it."""
-    query = urlencode(st.query_params.to_dict() | {}, doseq=True)
-    st.caption("Shows the same to everybody whose library has these runs.")
-    st.code(f"{st.context.url or ''}?{query}", language=None, wrap_lines=True)
+def link(corner: DeltaGenerator) -> None:
+    """The page's address as text with a button that copies it; last, when every choice is in it."""
+    query = urlencode({name: st.query_params.get_all(name) for name in st.query_params}, doseq=True)
+    corner.caption("Shows the same to everybody whose library has these runs.")
+    corner.code(f"{st.context.url or ''}?{query}", language=None, wrap_lines=True)
 
 
 def pick(runs: list[Entry]) -> Pair | None:
