@@ -42,6 +42,14 @@ def folders() -> list[Path]:
     return [Path(text) for text in dict.fromkeys(st.query_params.get_all(FOLDER)) if text]
 
 
+def is_folder(path: Path) -> bool:
+    """Whether it is a folder that can be listed; never raises."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # too long, a NUL
+        return False
+
+
 def entries(more: Iterable[Path] = ()) -> list[Entry]:
     """Every Parquet file of the store, the gallery and `more` folders, newest first."""
     found: dict[Path, Path] = {}

@@ -70,7 +70,7 @@ def file_name(meta: Metadata) -> str:
         parts = [meta["model"], meta["variant"], meta["mode"] or "mode", meta["tool"], gpu, meta["run_id"]]
         return "_".join(slug(p) for p in parts) + ".parquet"
     stem = re.sub(r"(\.pt)?(\.trace)?\.(json|sqlite|nsys-rep)(\.gz)?$", "", str(meta["source"]["file"]))
-    return f"{slug(stem, keep_underscore=True)}_{meta['source']['sha256'][:8]}.parquet"
+    return f"{slug(stem, keep_underscore=True)}_{slug(str(meta['source']['sha256']))[:8]}.parquet"
 
 
 def write(run: Run, path: Path, *, force: bool = False) -> Path:

@@ -27,8 +27,8 @@ def show(pair: Pair) -> None:
     st.markdown(f"#### {markdown(sentence.headline(result), 1000)}")
     for doubt in sentence.doubts(result):
         st.warning(markdown(doubt, 1000))
-    for cell, card in zip(st.columns(5), summary.cards(result), strict=True):
-        with cell:
+    with st.grid(5, min_column_width=220):
+        for card in summary.cards(result):
             _card(card)
     st.caption(markdown(summary.basis(*(summary.figures(result, side) for side in SIDES)), 400))
     st.caption(markdown(summary.noise(result), 400))
