@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyarrow import fs
 
-from traces.errors import InputError, MissingToolError, UsageError
+from traces.errors import InputError, KernelgapError, MissingToolError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,7 @@ MOST_FILES: Final = 20
 MOST_BYTES: Final = 2 << 30
 _PACKAGES: Final = {"s3": "s3fs", "gs": "gcsfs", "hf": "huggingface_hub"}
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_RETRY_S: Final = 20
 _BLOCK: Final = 1 << 20
 
 
@@ -59,7 +60,9 @@ def find(uri: str) -> tuple[list[Found], int]:
         if info.type != fs.FileType.Directory:
             raise InputError(f"{uri}: there is nothing there")
         inside = system.get_file_info(fs.FileSelector(path))
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except KernelgapError:
+        raise
+    except Exception as error:  # whatever a package for one kind of store raises
         raise InputError(f"{uri}: cannot be read ({_line(error)})") from error
     good = [i for i in inside if i.type == fs.FileType.File and i.base_name.lower().endswith(SUFFIXES)]
     if not good:
@@ -78,7 +81,9 @@ def copy(found: Found, target: Path) -> None:
                 out.write(block)
                 if out.tell() > MOST_BYTES:
                     raise InputError(f"{found.name}: more than {MOST_BYTES:,} bytes")
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except KernelgapError:
+        raise
+    except Exception as error:  # whatever a package for one kind of store raises
         raise InputError(f"{found.name}: cannot be read ({_line(error)})") from error
 
 
@@ -94,7 +99,7 @@ def _system(uri: str) -> tuple[Any, str]:
         raise UsageError(f"{name}:// is not offered; use {known} or a path on this machine")
     if name != "hf":
         try:
-            return fs.FileSystem.from_uri(uri)  # type: ignore[no-any-return]
+            return fs.FileSystem.from_uri(_impatient(uri))  # type: ignore[no-any-return]
         except (pa.ArrowNotImplementedError, ImportError):  # pyarrow was built without it
             pass
     try:
@@ -105,6 +110,13 @@ def _system(uri: str) -> tuple[Any, str]:
         package = _PACKAGES.get(name, "fsspec")
         raise MissingToolError(f"{name}:// needs a package: pip install {package}") from error
     return fs.PyFileSystem(fs.FSSpecHandler(system)), PurePosixPath(path).as_posix()
+
+
+def _impatient(uri: str) -> str:
+    """Google's client tries for fifteen minutes to reach its server, unless told not to."""
+    if scheme(uri) != "gs" or "?" in uri:
+        return uri
+    return f"{uri}?retry_limit_seconds={_RETRY_S}"
 
 
 def _line(error: BaseException) -> str:
