@@ -73,4 +73,5 @@ def _outcomes(found: Iterable[dict[str, object]]) -> Iterable[Outcome]:
             yield Outcome(name, False, str(one["problem"]))
         else:
             place = "became" if one["new"] else "is already in the library as"
-            yield Outcome(name, True, f"{place} the run {one['run']}, {one['rows']:,} rows")
+            told = f"{place} the run {one['run']}, {one['rows']:,} rows. Its trace: {one['health']}"
+            yield Outcome(name, True, told)

@@ -1,19 +1,21 @@
 """`python -m dashboard.intake_worker SOURCE STORE [NAME]`: take a file, or what a URI names, into the store.
 
 A process of its own, so that a hostile or huge file can neither stop the page nor keep its memory. It prints
-a JSON list, one object a file: `name`, and either `run`, `rows` and `new` or `problem`.
+a JSON list, one object a file: `name`, and either `run`, `rows`, `new` and `health` or `problem`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import filecmp
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dashboard import remote
+from dashboard import health, remote
 from traces import store
 from traces.errors import InputError, KernelgapError, UsageError
 
@@ -45,15 +47,15 @@ def take(path: Path, name: str, folder: Path) -> dict[str, Any]:
         raise UsageError(f"not a run or a trace ({', '.join(remote.SUFFIXES)})")
     if path.suffix == ".parquet":
         run = store.read(path)
-        target, new = _keep(path, folder / _name(run))
+        target, new = _kept(path, folder / _name(run))
     else:
         from traces.ingest import ingest
 
         run = ingest(path)
-        made = path.with_name("made.parquet")
-        made.unlink(missing_ok=True)
-        target, new = _keep(store.write(run, made), folder / _name(run), by_name=True)
-    return {"name": name, "run": target.name, "rows": run.table.num_rows, "new": new}
+        known = _of_source(run.meta["source"]["sha256"], folder)
+        target, new = (known, False) if known else (store.write(run, _free(folder / _name(run))), True)
+    told = {"name": name, "run": target.name, "rows": run.table.num_rows, "new": new}
+    return told | {"health": health.line(run)[1]}
 
 
 def _everything(source: str, folder: Path, name: str | None = None) -> Iterator[dict[str, Any]]:
@@ -103,18 +105,35 @@ def _name(run: store.Run) -> str:
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 8]}.parquet"
 
 
-def _keep(source: Path, target: Path, *, by_name: bool = False) -> tuple[Path, bool]:
-    """Copy a run into the store, and whether it is new there; nothing is overwritten.
-
-    `by_name`: the name tells the contents (a trace's digest), though not to the byte.
-    """
-    for number in range(_TRIES):
-        place = target if not number else target.with_name(f"{target.stem}-{number + 1}.parquet")
-        if not place.exists():
-            return store.copy(source, place), True
-        if by_name or filecmp.cmp(source, place, shallow=False):
+def _kept(source: Path, target: Path) -> tuple[Path, bool]:
+    """Copy a run into the store, and whether it is new there; nothing is overwritten."""
+    for place in _places(target):
+        if place.exists() and filecmp.cmp(source, place, shallow=False):
             return place, False
-    raise InputError(f"{_TRIES} other runs have its name already")
+    return store.copy(source, _free(target)), True
+
+
+def _free(target: Path) -> Path:
+    """The first name like `target` that no file has. Raises InputError."""
+    found = next((place for place in _places(target) if not os.path.lexists(place)), None)
+    if found is None:
+        raise InputError(f"{_TRIES} other runs have its name already")
+    return found
+
+
+def _places(target: Path) -> Iterator[Path]:
+    """`x.parquet`, `x-2.parquet` and so on."""
+    yield target
+    yield from (target.with_name(f"{target.stem}-{number}.parquet") for number in range(2, _TRIES + 1))
+
+
+def _of_source(sha256: str, folder: Path) -> Path | None:
+    """The run in the store that was made from the same trace."""
+    for path in store.find([folder]):
+        with contextlib.suppress(KernelgapError):
+            if store.read_metadata(path)["source"].get("sha256") == sha256:
+                return path
+    return None
 
 
 def _told(error: KernelgapError) -> str:
