@@ -77,7 +77,7 @@ def navigate(names: list[str]) -> tuple[str, DeltaGenerator]:
                 name, key=f"view {name}", type="primary" if name == chosen else "tertiary",
                 shortcut=str(number) if number < 10 else None, on_click=go, args=(name,),
             )  # fmt: skip
-        corner = st.popover("Link", help="A link to what this page shows")
+        corner = st.popover("Link", help="A link to this page, for everybody whose library has these runs")
     return chosen, corner
 
 
@@ -89,7 +89,6 @@ def go(view: str) -> None:
 def link(corner: DeltaGenerator) -> None:
     """The page's address as text with a button that copies it; last, when every choice is in it."""
     query = urlencode({name: st.query_params.get_all(name) for name in st.query_params}, doseq=True)
-    corner.caption("Shows the same to everybody whose library has these runs.")
     corner.code(f"{st.context.url or ''}?{query}", language=None, wrap_lines=True)
 
 

@@ -30,7 +30,7 @@ def show(pair: Pair) -> None:
     with st.grid(5, min_column_width=220):
         for card in summary.cards(result):
             _card(card)
-    st.caption(markdown(summary.basis(*(summary.figures(result, side) for side in SIDES)), 400))
+    st.caption(summary.basis(*(summary.figures(result, side) for side in SIDES)))
     st.caption(markdown(summary.noise(result), 400))
     _health(pair)
     st.subheader("Where the time goes")

@@ -23,7 +23,6 @@ HELP = "write a run as Chrome JSON (Perfetto) or CSV, or a comparison of two as 
 SUFFIXES: Final = {"perfetto": ".json.gz", "csv": ".csv", "html": ".html"}
 _KINDS: Final = {".json": "perfetto", ".csv": "csv", ".html": "html", ".htm": "html"}
 _STDOUT: Final = Path("-")
-_QUIET: Final = {"STREAMLIT_LOGGER_LEVEL": "error"}  # the page is made without its server
 _ROOT: Final = Path(__file__).resolve().parents[2]
 
 
@@ -145,15 +144,14 @@ def _html(runs: list[Path], phase: str | None) -> Iterable[bytes]:
     path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
         command,
-        env=os.environ | {"PYTHONPATH": path, **_QUIET},
+        env=os.environ | {"PYTHONPATH": path},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
     )
     if done.returncode:
         raise _failure(done)
-    sys.stderr.write(done.stderr.decode(errors="replace"))
-    return [done.stdout]
+    return [done.stdout]  # what Streamlit logs of a page without a server is no news
 
 
 def _failure(done: subprocess.CompletedProcess[bytes]) -> KernelgapError:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HOSTILE = (
-    "../../etc/x", "..\\..\\x", "/etc/passwd", "a\0b", "CON", "NUL", "aux.con", "x" * 300, "é" * 200, "\u202egnp",
-    "", ".", "..", "-rf", "~root", "$(touch x)", "a\nb", "<img src=x>", "\ud800", "%2e%2e%2f", ".hidden",
-    "a/../../b", "run.parquet", "COM1", "name.", " lead", "🙂" * 90, "a:b", "*?", "|",
+    "../../etc/x", "..\\..\\x", "/etc/passwd", "a\0b", "CON", "NUL", "aux.con", "x" * 300, "é" * 200,
+    "\u202egnp", "", ".", "..", "-rf", "~root", "$(touch x)", "a\nb", "<img src=x>", "\ud800", "%2e%2e%2f",
+    ".hidden", "a/../../b", "run.parquet", "COM1", "name.", " lead", "🙂" * 90, "a:b", "*?", "|",
 )  # fmt: skip
 
 

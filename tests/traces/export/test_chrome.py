@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 RUNS = store.find([store.gallery()])
 SAME = (
-    "start_ns", "dur_ns", "used_ns", "exclusive_ns", "gap_ns", "gap_cause", "kind", "name", "group", "category",
-    "phase", "step", "rank", "device", "stream", "process", "thread", "correlation", "link", "launch_start_ns",
-    "launch_dur_ns", "launch_api", "grid_x", "block_z", "registers", "shared_bytes", "occupancy", "bytes", "flag",
+    "start_ns", "dur_ns", "used_ns", "exclusive_ns", "gap_ns", "gap_cause", "kind", "name", "group",
+    "category", "phase", "step", "rank", "device", "stream", "process", "thread", "correlation", "link",
+    "launch_start_ns", "launch_dur_ns", "launch_api", "grid_x", "block_z", "registers", "shared_bytes",
+    "occupancy", "bytes", "flag",
 )  # fmt: skip
 
 
