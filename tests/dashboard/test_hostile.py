@@ -14,8 +14,8 @@ from tests.traces.builders import run, step
 from traces import store
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -101,7 +101,8 @@ def evil() -> store.Run:
             rows.append(
                 {
                     "start_ns": at, "dur_ns": 900 - i, "name": name, "op": name,
-                    "module": f"layers.{i % 4}.{name}", "phase": "decode", "step": number, "layer": i % 4, "link": "launch", "shape": name,
+                    "module": f"layers.{i % 4}.{name}",
+                    "phase": "decode", "step": number, "layer": i % 4, "link": "launch", "shape": name,
                     "backend": name, "rule": name, "category": "gemm" if i % 2 else name, "gap_cause": "host",
                     "group": "gemm" if i % 2 else "other", "launch_start_ns": at - 500, "launch_dur_ns": 100,
                     "launch_api": name, "process": 1, "thread": 1, "flops": 10**6, "min_bytes": 10**4,
