@@ -108,6 +108,9 @@ def pick(runs: list[Entry]) -> Pair | None:
         st.error(markdown(error, 600))
         return None
     phases = shared(*([s["phase"] for s in run.meta["steps"]] for run in both))
+    asked = st.query_params.get("phase")
+    if asked is not None and asked not in (phases or [WHOLE]):
+        st.warning(f"These runs do not share the phase {markdown(asked, 200)} that the link names.")
     with last:
         st.selectbox("Phase", phases or [WHOLE], key="phase", bind="query-params", disabled=len(phases) < 2)
     return Pair(chosen, st.session_state["phase"] if phases else None)
