@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +13,7 @@ from traces.errors import InputError, KernelgapError, MissingToolError, OutputEr
 
 if TYPE_CHECKING:
     import argparse
+    import subprocess
     from collections.abc import Iterable
 
 NAME = "export"
@@ -90,6 +89,8 @@ def _target(output: Path | None, runs: list[Path], kind: str) -> Path:
 
 def _save(target: Path, pieces: Iterable[bytes]) -> None:
     """Write a file that is there only once it is whole. Raises OutputError."""
+    import gzip
+
     from traces import store
 
     try:
@@ -138,6 +139,8 @@ def _html(runs: list[Path], phase: str | None) -> Iterable[bytes]:
     It runs as a process of its own: the command line does not depend on the dashboard, and a machine that
     captures needs none of what it needs.
     """
+    import subprocess
+
     _check_dashboard()
     command = [sys.executable, "-P", "-m", "dashboard.report", *(["--phase", phase] if phase else [])]
     command += ["--", *(os.fspath(r) for r in runs)]
