@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.dashboard.builders import baseline, candidate
+from tests.dashboard.builders import HOSTILE, baseline, candidate, made
 from tests.dashboard.serving import DRAW_MS, browser_window, guarded, served
 from traces import store
 
@@ -21,10 +21,12 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A running dashboard on a store with two runs and a broken file."""
+    """A running dashboard on a store with two runs, a hostile one and a broken file."""
     shelf = tmp_path_factory.mktemp("runs")
     store.write(baseline(), shelf / "base.parquet")
     store.write(candidate(), shelf / "cand.parquet")
+    evil = [(name, "gemm", 900 - 100 * i) for i, name in enumerate(HOSTILE)]
+    store.write(made("cuda", evil, 5_000, model=HOSTILE[0], mode=HOSTILE[1]), shelf / "evil.parquet")
     (shelf / "broken.parquet").write_bytes(b"?")
     with served(shelf) as url:
         yield url
