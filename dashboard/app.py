@@ -9,27 +9,30 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
 
-# Streamlit puts only this folder on the path.
-sys.path.extend({str(Path(__file__).resolve().parents[1])} - set(sys.path))
+# Streamlit puts only this folder on the path. First, so that this page uses the code beside it.
+if (root := str(Path(__file__).resolve().parents[1])) not in sys.path[:2]:
+    sys.path.insert(0, root)
 
 import streamlit as st
 
 from dashboard import library
 from dashboard.format import markdown
 from dashboard.pair import SIDES, Pair, SideName
-from dashboard.views import breakdown, idle, kernels, overview, roofline, timeline, waterfall
+from dashboard.views import idle, kernels, overview, roofline, timeline, waterfall
 from dashboard.views import library as shelf
 from traces.errors import KernelgapError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from streamlit.delta_generator import DeltaGenerator
+
     from dashboard.library import Entry
 
 VIEWS: Final[dict[str, Callable[[Pair], None]]] = {
     "Overview": overview.show,
-    "Breakdown": breakdown.show,
     "Waterfall": waterfall.show,
     "Kernels": kernels.show,
     "Timeline": timeline.show,
@@ -43,25 +46,52 @@ WHOLE: Final = "whole run"
 def main() -> None:
     """Draw the page."""
     st.set_page_config(page_title="kernelgap", page_icon="▦", layout="wide")
-    found = library.entries()
+    found = library.entries(library.folders())
     runs = [e for e in found if e.meta]
     if not runs:
         st.title("No runs yet")
         shelf.show(found)
         return
     pair = pick(runs)
-    names = [*VIEWS, LIBRARY]
-    view = st.segmented_control(
-        "View", names, default=names[0], required=True, key="view", bind="query-params",
-        label_visibility="collapsed",
-    )  # fmt: skip
+    view, corner = navigate([*VIEWS, LIBRARY])
     if view == LIBRARY:
         shelf.show(found)
-        return
-    if lost := len(found) - len(runs):
-        st.caption(f"⚠ Files of the library that could not be opened: {lost}. The view {LIBRARY} says why.")
-    if pair is not None:
-        draw(pair, VIEWS[view or names[0]])
+    else:
+        if lost := len(found) - len(runs):
+            st.caption(f"⚠ Files of the library that could not be opened: {lost}. {LIBRARY} says why.")
+        if pair is not None:
+            draw(pair, VIEWS[view])
+    link(corner)
+
+
+def navigate(names: list[str]) -> tuple[str, DeltaGenerator]:
+    """The views as buttons, each with its digit as a key: the one chosen, and the place for the link.
+
+    The choice is in the address, which is where it is read from.
+    """
+    asked = st.query_params.get("view", names[0])
+    if asked not in names:
+        st.warning(f"The link names a view that is not here: {markdown(asked, 200)}")
+    chosen = asked if asked in names else names[0]
+    with st.container(horizontal=True, gap="small", key="views"):
+        for number, name in enumerate(names, 1):
+            st.button(
+                name, key=f"view {name}", type="primary" if name == chosen else "tertiary",
+                shortcut=str(number) if number < 10 else None, on_click=go, args=(name,),
+            )  # fmt: skip
+        corner = st.popover("Link", help="A link to this page, for everybody whose library has these runs")
+    return chosen, corner
+
+
+def go(view: str) -> None:
+    """Show another view."""
+    st.query_params["view"] = view
+
+
+def link(corner: DeltaGenerator) -> None:
+    """The page's address as text with a button that copies it; last, when every choice is in it."""
+    query = urlencode({name: st.query_params.get_all(name) for name in st.query_params}, doseq=True)
+    corner.code(f"{st.context.url or ''}?{query}", language=None, wrap_lines=True)
 
 
 def pick(runs: list[Entry]) -> Pair | None:
@@ -80,6 +110,9 @@ def pick(runs: list[Entry]) -> Pair | None:
         st.error(markdown(error, 600))
         return None
     phases = shared(*([s["phase"] for s in run.meta["steps"]] for run in both))
+    asked = st.query_params.get("phase")
+    if asked is not None and asked not in (phases or [WHOLE]):
+        st.warning(f"These runs do not share the phase {markdown(asked, 200)} that the link names.")
     with last:
         st.selectbox("Phase", phases or [WHOLE], key="phase", bind="query-params", disabled=len(phases) < 2)
     return Pair(chosen, st.session_state["phase"] if phases else None)

@@ -60,9 +60,12 @@ def label(text: object, limit: int = NAME_LIMIT) -> str:
     return html.escape(plain(text, limit), quote=False)  # Plotly does not know &quot;
 
 
-def command(verb: str, paths: Sequence[Path], phase: str | None, by: Sequence[str] = ()) -> str:
+def command(
+    verb: str, paths: Sequence[Path], phase: str | None, by: Sequence[str] = (), to: str | None = None
+) -> str:
     """The command line that prints the same numbers; paths below the working directory are relative."""
     words = ["python", "-m", "profiler", verb, *(_short(p) for p in paths)]
+    words += ["--to", to] if to else []
     words += ["--phase", phase] if phase else []
     words += ["--by", ",".join(by)] if by else []
     return " ".join(shlex.quote(w) for w in words)

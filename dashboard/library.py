@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import PosixPath
+from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
@@ -15,11 +16,12 @@ from traces.errors import KernelgapError
 from traces.text import plain
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterable
 
     from traces.schema import Metadata
     from traces.store import Run
 
+FOLDER: Final = "folder"  # in the page's address
 NEWEST: Final = 50  # among so many runs the default pair is looked for
 Stamp = tuple[int, int]  # modification time ns, size: a changed file is read again
 
@@ -35,9 +37,25 @@ class Entry:
     problem: str | None
 
 
-def entries() -> list[Entry]:
-    """Every Parquet file of the store and the gallery, newest first."""
-    found: dict[Path, Path] = {p.resolve(): p for p in store.find([store.default_store(), store.gallery()])}
+def folders() -> list[Path]:
+    """The folders that the page's address adds to the library."""
+    return [Path(text) for text in dict.fromkeys(st.query_params.get_all(FOLDER)) if text]
+
+
+def is_folder(path: Path) -> bool:
+    """Whether it is a folder that can be listed; never raises."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # too long, a NUL
+        return False
+
+
+def entries(more: Iterable[Path] = ()) -> list[Entry]:
+    """Every Parquet file of the store, the gallery and `more` folders, newest first."""
+    found: dict[Path, Path] = {}
+    for folder in (store.default_store(), store.gallery(), *more):
+        with contextlib.suppress(OSError, ValueError):  # a name that the file system does not take
+            found |= {p.resolve(): p for p in store.find([folder])}
     times = Counter(p.stem for p in found)
     out = []
     for path in found:

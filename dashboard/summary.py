@@ -1,17 +1,17 @@
-"""The numbers of the overview, made from one comparison, and the state of a trace in words."""
+"""The numbers of the overview, made from one comparison."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.format import duration, percent, signed
+from dashboard.format import NONE, count, duration, percent, signed
 from traces.analysis.breakdown import steps_of
 from traces.analysis.compare import counted
+from traces.analysis.noise import spread_of
 
 if TYPE_CHECKING:
     from dashboard.pair import SideName
@@ -19,18 +19,15 @@ if TYPE_CHECKING:
     from traces.store import Run
 
 
-NEGATIVE_IDLE: Final = "Idle is negative: under the profiler the kernels outlast the whole step without."
-
-
-_TOLD: Final = (  # parts of `health` that get a sentence of their own
-    "events", "rows", "dropped", "repaired", "flagged", "orphans", "unknown", "kernels", "kernels_seen",
-    "launch_log", "notes",
-)  # fmt: skip
+_ENOUGH: Final = 2  # steps that have a spread
 
 
 @dataclass(frozen=True)
 class Figures:
-    """One run's step: times in ns, per device where there are several; `n` and `iqr_ns` are of the wall."""
+    """One run's step: times in ns, per device where there are several.
+
+    `n` and `iqr_ns` are of the wall, `busy_n` and `busy_iqr_ns` of the busy time of the profiled steps.
+    """
 
     wall_ns: float
     busy_ns: float
@@ -39,6 +36,8 @@ class Figures:
     tokens: int | None  # made by one step; None where the workload is unknown
     n: int
     iqr_ns: int
+    busy_n: int
+    busy_iqr_ns: int
     basis: str
 
     @property
@@ -47,16 +46,105 @@ class Figures:
         return self.tokens * 1e9 / self.wall_ns if self.tokens and self.wall_ns else None
 
 
+@dataclass(frozen=True)
+class Card:
+    """One key figure as text: B, what it differs from A by, A, and what that is held against.
+
+    `worse` is positive where B is worse than A, negative where better, 0 where equal or within the noise.
+    """
+
+    name: str
+    value: str
+    delta: str
+    base: str
+    noise: str
+    worse: float
+    help: str = ""
+
+
 def figures(result: Comparison, side: SideName) -> Figures:
     """The key figures of one side of a comparison."""
     part = getattr(result, side)
-    spread = result.spread[side]
+    spread, busy = result.spread[side], busy_spread(part.table, part.devices)
     devices = part.devices
     wall, idle = result.total[side] / devices, result.idle[side] / devices
     return Figures(
         wall, wall - idle, idle, launches(part.run, result.phase), tokens(part.run, result.phase),
-        spread["n"], spread["iqr_ns"], result.basis,
+        spread["n"], spread["iqr_ns"], busy["n"], busy["iqr_ns"], result.basis,
     )  # fmt: skip
+
+
+def busy_spread(table: pa.Table, devices: int) -> dict[str, Any]:
+    """Spread (`traces.analysis.noise`) over steps of the kernels' exclusive time per device, ns.
+
+    `table` has the counted rows with `step` and `exclusive_ns`.
+    """
+    sums = table.group_by("step", use_threads=False).aggregate([("exclusive_ns", "sum")])
+    return spread_of([t // devices for t in sums["exclusive_ns_sum"].to_pylist()] or [0])
+
+
+def cards(result: Comparison) -> list[Card]:
+    """The key figures of a comparison, the wall first."""
+    where = device(result)
+    a, b = figures(result, "a"), figures(result, "b")
+    per = {"decode": "token", None: "run"}.get(result.phase, "step")
+    wall = _wall_noise(result)
+    ranks = min(a.busy_n, b.busy_n) >= _ENOUGH
+    busy = max(a.busy_iqr_ns, b.busy_iqr_ns) if ranks and result.phase else None
+    n = f"n {a.busy_n} and {b.busy_n}"
+    token = "One decode step makes one token for each sequence of the batch." if per == "token" else ""
+    wide = None if wall is None or busy is None else wall + busy  # idle is wall less busy
+    return [
+        _time(f"Wall per {per}", (a.wall_ns, b.wall_ns), wall, f"n {a.n} and {b.n}", help_text=token),
+        _rate(a, b, wall),
+        _time(f"{where} busy", (a.busy_ns, b.busy_ns), busy, n, of=(a.wall_ns, b.wall_ns)),
+        _time(f"{where} idle", (a.idle_ns, b.idle_ns), wide, n, of=(a.wall_ns, b.wall_ns)),
+        _kernels(f"{'Kernels' if where != 'CPU' else 'Ops'} per {per}", a.kernels, b.kernels),
+    ]
+
+
+def device(result: Comparison) -> str:
+    """What is kept busy: the GPU, the CPU, or either where the runs differ."""
+    kinds = {str(side.run.meta["device"].get("type")) for side in (result.a, result.b)}
+    if "cpu" not in kinds:
+        return "GPU"
+    return "CPU" if kinds == {"cpu"} else "Device"
+
+
+def _wall_noise(result: Comparison) -> float | None:
+    """The wider IQR of the wall, ns per device."""
+    return None if result.noise.ns is None else result.noise.ns / max(result.a.devices, result.b.devices)
+
+
+def _time(
+    name: str, ab: tuple[float, float], limit: float | None, n: str, *,
+    of: tuple[float, float] | None = None, help_text: str = "",
+) -> Card:  # fmt: skip
+    a, b = ab
+    shares = [f" ({percent(x / w)})" if of and w else "" for x, w in zip(ab, of or (0, 0), strict=True)]
+    hidden = limit is not None and abs(b - a) <= limit
+    told = f"{'within noise' if hidden else 'noise'} {'unknown' if limit is None else duration(limit)}, {n}"
+    worse = 0.0 if hidden else b - a
+    return Card(
+        name, duration(b) + shares[1], signed(b - a), f"A {duration(a)}{shares[0]}", told, worse, help_text
+    )
+
+
+def _rate(a: Figures, b: Figures, limit: float | None) -> Card:
+    x, y = a.tokens_per_s, b.tokens_per_s
+    if x is None or y is None:
+        return Card("Tokens/s", NONE, "", "", "", 0, "Unknown: a run does not say its batch.")
+    hidden = limit is not None and abs(b.wall_ns - a.wall_ns) <= limit
+    word = "within noise" if hidden else "noise"
+    noise = f"{word} {'unknown' if limit is None else f'{x * limit / a.wall_ns:,.1f}'}, n {a.n} and {b.n}"
+    more = ("+" if y > x else "−" if y < x else "±") + f"{abs(y - x):,.1f}"
+    load = "all sequences of the batch together"
+    return Card("Tokens/s", f"{y:,.1f}", more, f"A {x:,.1f}", noise, 0 if hidden else x - y, load)
+
+
+def _kernels(name: str, a: float, b: float) -> Card:
+    more = ("+" if b > a else "−" if b < a else "±") + count(abs(b - a))
+    return Card(name, count(b), more, f"A {count(a)}", "counted", b - a)
 
 
 def launches(run: Run, phase: str | None) -> float:
@@ -77,6 +165,16 @@ def tokens(run: Run, phase: str | None) -> int | None:
     return load["batch"] * (load["prompt"] if phase == "prefill" else 1)
 
 
+def basis(a: Figures, b: Figures) -> str:
+    """Where the wall comes from, with n and IQR of both runs."""
+    source = {
+        "unprofiled": "Wall is the median without a profiler; busy is the kernels' time under one.",
+        "profiled": "A run was not timed without a profiler, so the wall is under one, which stretches it.",
+    }[a.basis]
+    spread = "; ".join(f"{name}: n = {x.n}, IQR {duration(x.iqr_ns)}" for name, x in (("A", a), ("B", b)))
+    return f"{source} {spread}."
+
+
 def noise(result: Comparison) -> str:
     """Whether the difference is larger than the spread of either run."""
     hidden = result.noise.hides(result.total["delta"])
@@ -85,83 +183,3 @@ def noise(result: Comparison) -> str:
     word = "within" if hidden else "larger than"
     delta = signed(result.total["delta"])
     return f"The difference of {delta} is {word} the wider IQR of the two, {duration(result.noise.ns)}."
-
-
-def health(run: Run) -> list[tuple[bool, str]]:
-    """The state of a trace in plain words: (fine, sentence)."""
-    notes = run.meta["health"]
-    table = run.table
-    kinds = _counts(table["kind"])
-    rows = ", ".join(f"{n:,} {kind or 'of unknown kind'}" for kind, n in kinds.most_common())
-    out = [(True, f"{_number(notes.get('events')):,} events read; rows: {rows or 'none'}.")]
-    for key, done in (("dropped", "dropped"), ("repaired", "repaired")):
-        found = notes.get(key) or {}
-        out.append((not found, _listed(found, done) if found else f"Nothing was {done}."))
-    orphans = pc.sum(pc.equal(table["link"], "orphan")).as_py() or 0
-    out.append((not orphans, f"{orphans:,} rows have no launch in the trace (orphans)." if orphans
-                else "Every row that could be linked has its launch."))  # fmt: skip
-    flags: Counter[str] = Counter()
-    for reasons, n in _counts(table["flag"]).items():
-        flags.update(dict.fromkeys((reasons or "").split(",") if reasons else (), n))
-    flagged = table.num_rows - table["flag"].null_count
-    listed = ", ".join(f"{flag} {n:,}" for flag, n in flags.most_common())
-    out.append((not flagged, f"{flagged:,} rows are doubtful (flagged): {listed}." if flagged
-                else "No row is doubtful (flagged)."))  # fmt: skip
-    share = unknown_share(run)
-    out.append((not share, f"{percent(share)} of the busy time has no known category."))
-    return out + _capture(notes)
-
-
-def _capture(notes: dict[str, Any]) -> list[tuple[bool, str]]:
-    """What capture itself checked, and anything else the run records of its health."""
-    out = []
-    if isinstance(kernels := notes.get("kernels"), dict):
-        promised, seen = kernels.get("expected_per_decode_step"), kernels.get("seen")
-        out.append((seen == [promised], f"Kernels per decode step: {promised} expected, {seen} seen."))
-    if isinstance(phases := notes.get("kernels_seen"), dict):
-        for phase, found in phases.items():
-            promised, seen = (found.get(n) if isinstance(found, dict) else None for n in ("expected", "seen"))
-            if promised is not None:
-                counts = f"Kernels per {phase} step: {promised} expected, {seen} seen."
-                out.append((seen == [promised], counts))
-    if isinstance(log := notes.get("launch_log"), dict):
-        of = f"{log['replays']} CUDA-graph replays" if log.get("replays") else f"{log.get('steps')} steps"
-        matched = f"{log.get('matched')} of {of} match the launch log."
-        out.append((not log.get("mismatched"), matched))
-    if isinstance(told := notes.get("notes"), list):
-        out += [(False, str(note)) for note in told]
-    return out + [(True, f"{key}: {value}") for key, value in sorted(notes.items()) if key not in _TOLD]
-
-
-def unknown_share(run: Run) -> float:
-    """Share of the run's busy time (0..1) whose category is unknown or missing."""
-    time = run.table["exclusive_ns"]
-    busy = pc.sum(time).as_py() or 0
-    lost = pc.fill_null(pc.equal(run.table["category"], "unknown"), True)
-    return (pc.sum(time.filter(lost)).as_py() or 0) / busy if busy else 0.0
-
-
-def _counts(column: pa.ChunkedArray) -> Counter[str | None]:
-    return Counter({e["values"]: e["counts"] for e in pc.value_counts(column).to_pylist()})
-
-
-def _listed(found: Any, done: str) -> str:
-    """`3 events were dropped: truncated 2 (first at byte 120), metadata 1.`"""
-    if not isinstance(found, dict):
-        return f"{done}: {found}"
-    parts, total = [], 0
-    for reason, entry in found.items():
-        number = _number(entry.get("count") if isinstance(entry, dict) else entry)
-        where = f" (first at byte {entry['first_offset']:,})" if _has_offset(entry) else ""
-        total += number
-        parts.append(f"{reason} {number:,}{where}")
-    return f"{total:,} events were {done}: {', '.join(parts)}."
-
-
-def _has_offset(entry: Any) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("first_offset"), int)
-
-
-def _number(value: Any) -> int:
-    """A count from metadata that anyone may have written."""
-    return value if isinstance(value, int) else 0

@@ -23,7 +23,7 @@ _MESSAGE_LIMIT = 2000
 
 def command() -> int:
     """The whole process: `python -m profiler` and the console script."""
-    if {"ingest", "show", "compare"} & set(sys.argv[1:2]):
+    if {"ingest", "show", "compare", "export"} & set(sys.argv[1:2]):
         from traces.lean import without_pandas
 
         without_pandas()

@@ -68,9 +68,9 @@ def file_name(meta: Metadata) -> str:
     if meta["model"] and meta["variant"]:
         gpu = str(meta["device"].get("name") or "unknown")
         parts = [meta["model"], meta["variant"], meta["mode"] or "mode", meta["tool"], gpu, meta["run_id"]]
-        return "_".join(_slug(p) for p in parts) + ".parquet"
+        return "_".join(slug(p) for p in parts) + ".parquet"
     stem = re.sub(r"(\.pt)?(\.trace)?\.(json|sqlite|nsys-rep)(\.gz)?$", "", str(meta["source"]["file"]))
-    return f"{_slug(stem, keep_underscore=True)}_{meta['source']['sha256'][:8]}.parquet"
+    return f"{slug(stem, keep_underscore=True)}_{slug(str(meta['source']['sha256']))[:8]}.parquet"
 
 
 def write(run: Run, path: Path, *, force: bool = False) -> Path:
@@ -82,7 +82,7 @@ def write(run: Run, path: Path, *, force: bool = False) -> Path:
         refuse_existing(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _atomic(path) as temporary:
+        with atomic(path) as temporary:
             _write_groups(run, temporary)
     except OSError as error:
         raise OutputError(f"{path}: cannot write ({error.strerror or error}); nothing was changed") from error
@@ -148,7 +148,7 @@ def copy(source: Path, target: Path, *, compress: bool = False) -> Path:
     """Put a file beside a run, whole or not at all; `compress` makes it gzip. Raises OutputError."""
     try:
         opener = gzip.open if compress else open
-        with _atomic(target) as temporary, source.open("rb") as data, opener(temporary, "wb") as out:
+        with atomic(target) as temporary, source.open("rb") as data, opener(temporary, "wb") as out:
             shutil.copyfileobj(data, out)
     except OSError as error:
         raise OutputError(f"{target}: cannot write ({error.strerror or error})") from error
@@ -156,7 +156,7 @@ def copy(source: Path, target: Path, *, compress: bool = False) -> Path:
 
 
 @contextlib.contextmanager
-def _atomic(path: Path) -> Iterator[Path]:
+def atomic(path: Path) -> Iterator[Path]:
     """A temporary file in the same folder that replaces `path` only once it is whole and on disk."""
     handle, name = tempfile.mkstemp(prefix=f".{path.stem[:80]}.", suffix=".tmp", dir=path.parent)
     temporary = Path(name)
@@ -251,7 +251,8 @@ def find(folders: Iterable[Path]) -> list[Path]:
     return sorted(found, key=lambda p: (-found[p], p.name))
 
 
-def _slug(text: str, *, keep_underscore: bool = False) -> str:
+def slug(text: str, *, keep_underscore: bool = False) -> str:
+    """A file name of ASCII letters, digits, dots and dashes, at most 100 long; never empty or hidden."""
     allowed = r"[^A-Za-z0-9._-]+" if keep_underscore else r"[^A-Za-z0-9.-]+"
     return re.sub(allowed, "-", text).strip("-.")[:100] or "unnamed"
 

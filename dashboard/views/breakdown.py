@@ -10,7 +10,6 @@ import streamlit as st
 from dashboard import charts
 from dashboard.format import duration, label, percent
 from dashboard.rows import rows_of, table
-from dashboard.summary import NEGATIVE_IDLE
 from traces.text import plain
 
 if TYPE_CHECKING:
@@ -27,13 +26,10 @@ NUMBERS = {
 
 
 def show(pair: Pair) -> None:
-    """Draw the view."""
+    """Draw it as a part of the overview."""
     groups = pair.comparison("group")
     parts = rows_of(groups)
     charts.draw(stacked(parts), "breakdown", _alt(parts, groups.total))
-    if "negative" in groups.idle:
-        st.warning(NEGATIVE_IDLE)
-    st.subheader("By category")
     result = pair.comparison("category")
     st.dataframe(
         table(rows_of(result), result.total), hide_index=True, height="content", column_config=NUMBERS,
@@ -42,7 +38,6 @@ def show(pair: Pair) -> None:
     st.caption(
         "Times are exclusive: kernels that overlap share the time equally, so rows and idle make the total."
     )
-    pair.cli("compare", "category")
 
 
 def stacked(parts: Sequence[Row]) -> go.Figure:

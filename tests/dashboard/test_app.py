@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Page = Callable[..., AppTest]
 
-VIEWS = ("Overview", "Breakdown", "Waterfall", "Kernels", "Timeline", "Library")
+VIEWS = ("Overview", "Waterfall", "Kernels", "Timeline", "Library")
 A, B = (store.file_name(r.meta).removesuffix(".parquet") for r in (baseline(), candidate()))
 
 
@@ -51,6 +51,23 @@ def test_a_link_to_a_missing_run_says_so_and_shows_another(pair: Path, page: Pag
     at = page(a="gone")
     assert "names a run that is not here: gone" in at.warning[0].value
     assert at.selectbox(key="run_a").value == A
+
+
+def test_a_link_to_a_phase_or_a_view_that_is_not_there_says_so(pair: Path, page: Page) -> None:
+    at = page(phase="warm_up", view="Nowhere")
+    assert [w.value for w in at.warning] == [
+        r"These runs do not share the phase warm\_up that the link names.",
+        "The link names a view that is not here: Nowhere",
+    ]
+    assert at.selectbox(key="phase").value == "decode"
+    assert "Wall per token" in [m.label for m in at.metric]
+
+
+def test_a_button_shows_its_view_and_goes_into_the_address(pair: Path, page: Page) -> None:
+    at = page()
+    at.button(key="view Waterfall").click().run()
+    assert at.query_params["view"] == "Waterfall"
+    assert not at.metric
 
 
 def test_swapping_makes_b_the_baseline(pair: Path, page: Page) -> None:

@@ -49,11 +49,13 @@ def test_foreign_newer_and_broken_files_each_say_why(shelf: Path) -> None:
     (shelf / "empty.parquet").touch()
     pq.write_table(pa.table({"x": [1]}), shelf / "foreign.parquet")
     rewritten(shelf / "newer.parquet", schema_version=99)
+    rewritten(shelf / "older.parquet", baseline().table.drop_columns(["used_ns", "rule"]), schema_version=0)
     says = {e.path.stem: e.problem or "" for e in library.entries()}
     assert "not a readable Parquet file" in says["broken"]
     assert "not a readable Parquet file" in says["empty"]
     assert "not a kernelgap run" in says["foreign"]
     assert "newer kernelgap" in says["newer"]
+    assert "columns missing (used_ns, rule); ingest the trace again" in says["older"]
     assert not any(str(shelf) in text for text in says.values())
 
 

@@ -1,6 +1,8 @@
-"""Key figures, the sentence above the waterfall, and trace health, against numbers worked out by hand."""
+"""Key figures and the sentence above the waterfall, against numbers worked out by hand."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -8,6 +10,9 @@ from dashboard import summary
 from tests.dashboard.builders import WORK, baseline, candidate
 from tests.traces.builders import run
 from traces.analysis.compare import compare
+
+if TYPE_CHECKING:
+    from traces.store import Run
 
 UNPROFILED = {"decode": {"n": 20, "median_ns": 9_500, "iqr_ns": 100}}
 
@@ -42,62 +47,45 @@ def test_one_step_has_no_spread() -> None:
     assert "no spread" in summary.noise(compare(one, one))
 
 
-def test_a_clean_trace_is_all_fine() -> None:
-    assert all(fine for fine, _ in summary.health(baseline()))
+def cards(a: Run, b: Run, phase: str | None = None) -> dict[str, summary.Card]:
+    return {c.name: c for c in summary.cards(compare(a, b, ("category",), phase))}
 
 
-def test_health_tells_what_was_lost_in_words() -> None:
-    notes = {
-        "events": 1200, "rows": {}, "dropped": {"truncated": {"count": 2, "first_offset": 1810}},
-        "repaired": {"raw_control": 1}, "orphans": 1,
-    }  # fmt: skip
-    rows = [
-        {"start_ns": 0, "dur_ns": 5, "link": "orphan", "category": "unknown", "group": "other"},
-        {"start_ns": 5, "dur_ns": 15, "flag": "overlap_clipped"},
-    ]
-    doubts = [text for fine, text in summary.health(run(rows, health=notes)) if not fine]
-    assert doubts == [
-        "2 events were dropped: truncated 2 (first at byte 1,810).",
-        "1 events were repaired: raw_control 1.",
-        "1 rows have no launch in the trace (orphans).",
-        "1 rows are doubtful (flagged): overlap_clipped 1.",
-        "25.0 % of the busy time has no known category.",
-    ]
+def test_cards_hold_every_difference_against_its_noise_and_say_n() -> None:
+    known = cards(baseline(unprofiled=timed(9_500, 100)), candidate(unprofiled=timed(11_500, 60)))
+    wall, rate, busy = known["Wall per token"], known["Tokens/s"], known["GPU busy"]
+    assert (wall.value, wall.delta, wall.base) == ("11.50 µs", "+2.00 µs", "A 9.50 µs")
+    assert (wall.noise, wall.worse) == ("noise 100 ns, n 20 and 20", 2_000)
+    assert rate.noise == f"noise {2e9 / 9_500 * 100 / 9_500:,.1f}, n 20 and 20"
+    assert rate.worse > 0
+    assert busy.noise == "noise 0 ns, n 2 and 2"  # both complete steps take the same
+    assert (known["Kernels per token"].value, known["Kernels per token"].delta) == ("3", "±0")
 
 
-def test_what_capture_checked_is_told() -> None:
-    notes = {
-        "kernels": {"expected_per_decode_step": 3, "seen": [2, 3]},
-        "notes": ["decode step 1: 2 kernels seen"],
-        "launch_log": {"replays": 2, "matched": 2, "mismatched": 0}, "later": 5,
-    }  # fmt: skip
-    told = summary.health(baseline(health=notes))
-    assert (False, "Kernels per decode step: 3 expected, [2, 3] seen.") in told
-    assert (True, "2 of 2 CUDA-graph replays match the launch log.") in told
-    assert told[-2:] == [(False, "decode step 1: 2 kernels seen"), (True, "later: 5")]
+def test_a_difference_within_the_noise_is_neither_better_nor_worse() -> None:
+    known = cards(baseline(unprofiled=timed(9_500, 300)), candidate(unprofiled=timed(9_700, 60)))
+    assert (known["Wall per token"].noise, known["Wall per token"].worse) == (
+        "within noise 300 ns, n 20 and 20",
+        0,
+    )
+    assert known["Tokens/s"].worse == 0
+    assert known["Tokens/s"].noise.startswith("within noise")
 
 
-def test_kernels_are_counted_by_phase_and_steps_matched_like_replays() -> None:
-    seen = {"decode": {"expected": 3, "seen": [2, 3]}, "prefill": {"expected": 4, "seen": [4]}}
-    log = {"replays": 0, "steps": 5, "matched": 4, "mismatched": 1}
-    told = summary.health(baseline(health={"kernels_seen": seen, "launch_log": log}))
-    assert told[-3:] == [
-        (False, "Kernels per decode step: 3 expected, [2, 3] seen."),
-        (True, "Kernels per prefill step: 4 expected, [4] seen."),
-        (False, "4 of 5 steps match the launch log."),
-    ]
+def test_busy_time_that_varies_from_step_to_step_has_a_spread() -> None:
+    kernels = baseline().table
+    spread = summary.busy_spread(kernels, 1)
+    assert (spread["n"], spread["median_ns"], spread["iqr_ns"]) == (3, 9_000, 0)
+    assert summary.busy_spread(kernels.slice(0, 0), 1)["n"] == 1
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"dropped": "many"},
-        {"events": "x", "repaired": [1]},
-        {"kernels": 1, "launch_log": []},
-        {"kernels_seen": [1]},
-        {"kernels_seen": {"decode": 3}},
-        {},
-    ],
-)
-def test_health_of_any_shape_makes_sentences(odd: dict[str, object]) -> None:
-    assert len(summary.health(baseline(health=odd))) >= 6
+def test_other_phases_and_whole_runs_are_named_as_what_they_are() -> None:
+    one = run([{"start_ns": 0, "dur_ns": 5}])
+    assert next(iter(cards(one, one))) == "Wall per run"
+    cpu = baseline(device={"type": "cpu"})
+    assert {"CPU busy", "CPU idle", "Ops per token"} <= set(cards(cpu, cpu))
+    assert {"Device busy", "Kernels per token"} <= set(cards(cpu, baseline()))
+
+
+def timed(median: int, iqr: int) -> dict[str, dict[str, int]]:
+    return {"decode": {"n": 20, "median_ns": median, "iqr_ns": iqr}}

@@ -1,4 +1,4 @@
-"""The breakdown's bars and table against the comparison."""
+"""The overview's bars and table against the comparison."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def test_bars_are_the_groups_and_idle_in_their_colours(pair: Path, page: Callable[..., AppTest]) -> None:
-    bars = {t["name"]: t for t in charts(page(view="Breakdown"))[0]["data"]}
+    bars = {t["name"]: t for t in charts(page())[0]["data"]}
     assert list(bars) == ["gemm", "attention", "small_op", "idle"]
     assert {name: t["marker"]["color"] for name, t in bars.items()} == {name: COLOURS[name] for name in bars}
     result = compare(baseline(), candidate(), ("group",))
@@ -28,11 +28,11 @@ def test_bars_are_the_groups_and_idle_in_their_colours(pair: Path, page: Callabl
 
 
 def test_the_table_lists_categories_idle_and_total(pair: Path, page: Callable[..., AppTest]) -> None:
-    table = page(view="Breakdown").dataframe[0].value
+    table = page().dataframe[0].value
     assert table["part"].tolist() == ["gemm", "attention", "norm", "idle", "total"]
     assert table["B ms"].tolist() == [0.008, 0.0025, 0.0005, 0.001, 0.012]
 
 
 def test_the_chart_is_described_in_words(pair: Path, page: Callable[..., AppTest]) -> None:
-    alt = page(view="Breakdown").get("plotly_chart")[0].proto.alt
+    alt = page().get("plotly_chart")[0].proto.alt
     assert "A, 10.00 µs: gemm 6.00 µs" in alt
