@@ -81,7 +81,10 @@ def added(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def measures(total: dict[str, Any], steps: int) -> dict[str, float | None]:
-    """A sum of `added` per step: `per_step`, `ns`, `mean_ns` (each kernel), `tflops`, `gb_per_s`, `roofline`."""
+    """A sum of `added` per step: `per_step` (kernels), `ns`, `mean_ns` (of a kernel), and its rates.
+
+    The rates `tflops`, `gb_per_s` and `roofline` are those of `achieved.rates`, None where work is not known.
+    """
     rates = achieved.rates(total)
     return {
         "per_step": total["count"] / steps,

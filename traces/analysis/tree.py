@@ -32,7 +32,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Node:
-    """One part of a step. `ns` is per step; `group` is None above the categories; `folded` nodes are in it."""
+    """One part of a step. `ns` is per step; `group` is None above the categories; `folded` are in it."""
 
     path: Path
     kind: str  # phase, layer, module, category, kernel, idle, others, more

@@ -83,7 +83,7 @@ def block_of(unit: str) -> str:
 
 
 def within(module: str) -> str:
-    """The part of a module's path below its layer, "" for the layer itself: `layers.3.mlp.down` is `mlp.down`.
+    """The part of a module's path below its layer, "" for the layer: `layers.3.mlp.down` is `mlp.down`.
 
     A path in which no layer is found stays whole, and so do those below a root of their own, which may be one
     of several towers, but for their numbers.
