@@ -18,7 +18,7 @@ import streamlit as st
 from dashboard import library
 from dashboard.format import markdown
 from dashboard.pair import SIDES, Pair, SideName
-from dashboard.views import breakdown, kernels, overview, timeline, waterfall
+from dashboard.views import icicle, kernels, layer, overview, timeline, waterfall
 from dashboard.views import library as shelf
 from traces.errors import KernelgapError
 
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 VIEWS: Final[dict[str, Callable[[Pair], None]]] = {
     "Overview": overview.show,
-    "Breakdown": breakdown.show,
     "Waterfall": waterfall.show,
-    "Kernels": kernels.show,
     "Timeline": timeline.show,
+    "Icicle": icicle.show,
+    "Kernels": kernels.show,
+    "Layer": layer.show,
 }
 LIBRARY: Final = "Library"
 WHOLE: Final = "whole run"

@@ -10,6 +10,7 @@ import hashlib
 import json
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from traces.analysis.compare import of_other_phases
@@ -42,8 +43,8 @@ class Node:
 
     @property
     def id(self) -> str:
-        """A short name that is the same in every run: it goes into links."""
-        return identity(self.path)
+        """A short name that is the same in every run and phase: it goes into links."""
+        return identity(self.path[1:])
 
     @property
     def label(self) -> str:
@@ -67,6 +68,11 @@ class Tree:
     def root(self) -> Node:
         """The step."""
         return self.nodes[0]
+
+    @cached_property
+    def sizes(self) -> dict[Path, int]:
+        """ns per step by path."""
+        return {node.path: node.ns for node in self.nodes}
 
     def matched(self, words: str) -> tuple[set[Path], int]:
         """The nodes that the words are found in, all below them, and their time, each ns once.
