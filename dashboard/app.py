@@ -20,7 +20,7 @@ import streamlit as st
 from dashboard import library
 from dashboard.format import markdown
 from dashboard.pair import SIDES, Pair, SideName
-from dashboard.views import idle, kernels, overview, roofline, timeline, waterfall
+from dashboard.views import icicle, idle, kernels, layer, overview, roofline, timeline, waterfall
 from dashboard.views import library as shelf
 from traces.errors import KernelgapError
 
@@ -34,10 +34,12 @@ if TYPE_CHECKING:
 VIEWS: Final[dict[str, Callable[[Pair], None]]] = {
     "Overview": overview.show,
     "Waterfall": waterfall.show,
-    "Kernels": kernels.show,
     "Timeline": timeline.show,
+    "Icicle": icicle.show,
+    "Kernels": kernels.show,
     "Roofline": roofline.show,
     "Idle": idle.show,
+    "Layer": layer.show,
 }
 LIBRARY: Final = "Library"
 WHOLE: Final = "whole run"

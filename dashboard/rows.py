@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import streamlit as st
 
 from traces.analysis.compare import of_other_phases
 from traces.analysis.units import over_layers
@@ -18,6 +19,22 @@ if TYPE_CHECKING:
 
     from traces.analysis.compare import Comparison
 
+OTHERS: Final = "(other phases)"
+NUMBERS: Final = {
+    **{
+        f"{side} ms": st.column_config.NumberColumn(
+            format="%.4f",
+            help=f"Exclusive time per step of {side}: overlapping kernels share the time equally",
+        )
+        for side in "AB"
+    },
+    "B − A ms": st.column_config.NumberColumn(format="%+.4f", help="How much longer B takes per step"),
+    **{
+        f"{side} %": st.column_config.NumberColumn(format="%.1f", help=f"Share of {side}'s step wall time")
+        for side in "AB"
+    },
+}  # of `table`
+
 
 @dataclass(frozen=True)
 class Row:
@@ -28,6 +45,7 @@ class Row:
     a: int
     b: int
     status: str
+    keys: tuple[tuple[Any, ...], ...] = ()  # of the comparison's rows that it holds
 
     @property
     def delta(self) -> int:
@@ -39,13 +57,16 @@ def rows_of(result: Comparison) -> list[Row]:
     """The comparison's rows, largest change first, and idle last; `layers.7.mlp` counts as `layers.*.mlp`."""
     times: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     sides: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    keys: defaultdict[tuple[str, str], list[tuple[Any, ...]]] = defaultdict(list)
     for row in result.rows:
         others = of_other_phases(row)
-        key = ("(other phases)", "other") if others else (_name(row["key"]), _group(row["key"]))
+        key = (OTHERS, "other") if others else (_name(row["key"]), _group(row["key"]))
         times[key][0] += row["a"]
         times[key][1] += row["b"]
         sides[key].add(row["status"])
-    rows = [Row(*key, a, b, _status(sides[key])) for key, (a, b) in times.items()]
+        if not others:
+            keys[key].append(tuple(row["key"].values()))
+    rows = [Row(*key, a, b, _status(sides[key]), tuple(keys[key])) for key, (a, b) in times.items()]
     rows.sort(key=lambda r: (-abs(r.delta), -max(r.a, r.b), r.name))
     return [*rows, Row("idle", "idle", result.idle["a"], result.idle["b"], "matched")]
 
@@ -56,7 +77,10 @@ def largest(rows: Sequence[Row], most: int) -> list[Row]:
         return list(rows)
     *parts, idle = rows
     kept, rest = parts[: most - 2], parts[most - 2 :]
-    folded = Row(f"{len(rest)} more", "other", sum(r.a for r in rest), sum(r.b for r in rest), "matched")
+    keys = tuple(key for r in rest for key in r.keys)
+    folded = Row(
+        f"{len(rest)} more", "other", sum(r.a for r in rest), sum(r.b for r in rest), "matched", keys
+    )
     return [*kept, folded, idle]
 
 

@@ -1,10 +1,11 @@
-"""Kernel table: every kernel of one run by name, with its spread, to search, sort and take away."""
+"""Kernel table: every kernel by name in A and in B, its spread and its rates, to search and take away."""
 
 from __future__ import annotations
 
 import io
+import json
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,87 +13,167 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import streamlit as st
 
-from dashboard.format import NONE, duration
-from traces.analysis.kernels import search
+from dashboard.format import NONE, count, duration
+from dashboard.pair import SIDES
+from traces.analysis.breakdown import steps_of
+from traces.analysis.kernels import KEYS, chosen, paired, search
 from traces.text import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dashboard.pair import Pair, SideName
 
+SHOWN: Final = ("A and B", "A", "B")
 MANY: Final = 15  # rows the page shows whole
 LAZY: Final = 1000  # rows beyond which the browser fetches them as it scrolls
-_US: Final = st.column_config.NumberColumn(format="%.2f")
-COLUMNS: Final = {
-    "kernel": st.column_config.TextColumn(width="large"),
-    "n": st.column_config.NumberColumn(format="%d"),
-    "per step": st.column_config.NumberColumn(format="%.1f"),
-    "total ms": st.column_config.NumberColumn(format="%.3f"),
-    "exclusive ms": st.column_config.NumberColumn(format="%.3f"),
-    "mean µs": _US, "p50 µs": _US, "p99 µs": _US,
-    "share %": st.column_config.NumberColumn(format="%.2f", help="Exclusive time over the span of the phase"),
-}  # fmt: skip
+FILTERS: Final = ("group", "category")
+OTHER_PHASES: Final = "(other phases)"
+# Column of the statistics -> (its name on the page, what it is multiplied by, format, what it means).
+_NUMBERS: Final[dict[str, tuple[str, float, str, str]]] = {
+    "count": ("n", 1, "%d", "How often it ran in the phase"),
+    "per_step": ("n/step", 1, "%.1f", "How often it ran per step of the phase"),
+    "total_ns": ("total ms", 1e-6, "%.3f", "Sum of its durations, overlapping ones in full"),
+    "exclusive_ns": (
+        "exclusive ms",
+        1e-6,
+        "%.3f",
+        "Its share of wall time: overlapping kernels split it equally",
+    ),
+    "step_ns": ("µs/step", 1e-3, "%.2f", "Exclusive time per step of the phase"),
+    "mean_ns": ("mean µs", 1e-3, "%.2f", "Total over n"),
+    "min_ns": ("min µs", 1e-3, "%.2f", "Shortest"),
+    "p50_ns": ("p50 µs", 1e-3, "%.2f", "Median duration, by nearest rank: one that occurred"),
+    "p99_ns": ("p99 µs", 1e-3, "%.2f", "99th percentile, by nearest rank; the longest one below 100 kernels"),
+    "max_ns": ("max µs", 1e-3, "%.2f", "Longest"),
+    "share": ("share %", 100, "%.2f", "Exclusive time over the span of the phase"),
+    "gb_per_s": (
+        "GB/s",
+        1,
+        "%.0f",
+        "10^9 bytes/s, from the bytes its shapes must move; empty where not known",
+    ),
+    "tflops": ("TFLOP/s", 1, "%.1f", "10^12 operations/s, from its shapes; empty where not known"),
+    "roofline": ("roof %", 100, "%.1f", "Least time of its work on this device over its own time"),
+}
+CONFIG: Final = {
+    "kernel": st.column_config.TextColumn(width="large", help="Full name, hostile characters by their code"),
+    "category": st.column_config.TextColumn(help="What it does; the same name can do several things"),
+    "backend": st.column_config.TextColumn(help="Whose kernel it is"),
+    "in": st.column_config.TextColumn(help="Paired by name, group, category and backend"),
+    "Δ µs/step": st.column_config.NumberColumn(
+        format="%+.2f", help="B − A, exclusive time per step, where both runs have it"
+    ),
+    **{
+        f"{side}{name}": st.column_config.NumberColumn(format=form, help=told)
+        for name, _, form, told in _NUMBERS.values()
+        for side in ("", "A ", "B ")
+    },
+}
 
 
 def show(pair: Pair) -> None:
     """Draw the view."""
-    left, right = st.columns([1, 3], vertical_alignment="bottom")
-    chosen = left.segmented_control(
-        "Run", ["A", "B"], default="A", required=True, key="side", bind="query-params"
-    )
-    words = right.text_input(
-        "Search", key="q", bind="query-params", max_chars=200, placeholder="words of its name: gemm f16"
-    )
-    side: SideName = "b" if chosen == "B" else "a"
-    stats = pair.kernels(side)
-    found = search(stats, words or "")
-    time = pc.sum(found["exclusive_ns"]).as_py() or 0
-    number = pc.sum(found["count"]).as_py() or 0
-    names = f"{found.num_rows:,} of {stats.num_rows:,} names"
-    st.caption(f"{names}, {number:,} kernels, {duration(time)} exclusive")
+    run, words = _controls()
+    stats = {side: pair.kernels(side) for side in SIDES}
+    single: SideName | None = None if run == SHOWN[0] else "b" if run == "B" else "a"
+    whole = stats[single] if single else paired(stats["a"], stats["b"], _steps(pair))
+    found = search(_filtered(whole), words)
+    st.caption(_summary(found, whole, single))
     if not found.num_rows:
-        st.info("No kernel's name has all of these words. Clear the search to see every kernel.")
+        st.info("No kernel has all of these words and filters. Clear them to see every kernel.")
         return
     st.dataframe(
         readable(found), hide_index=True, height=560 if found.num_rows > MANY else "content",
-        column_config=COLUMNS, lazy=found.num_rows > LAZY,
-        alt=f"Kernels of run {side.upper()} by name, most time first",
+        column_config=CONFIG, lazy=found.num_rows > LAZY,
+        alt=f"Kernels of {f'run {single.upper()}' if single else 'A and B'} by name, most time first",
     )  # fmt: skip
-    downloads(found, f"{plain(pair.entries[side].label, 80)}_kernels")
-    pair.cli("show", "name", sides=(side,))
+    names = [plain(pair.entries[side].label, 80) for side in ([single] if single else SIDES)]
+    downloads(found, "_".join([*names, "kernels"]))
+    pair.cli("show" if single else "compare", *KEYS, sides=(single,) if single else SIDES)
+
+
+def _controls() -> tuple[str, str]:
+    """Which runs, and the words to search for."""
+    left, right = st.columns([1, 3], vertical_alignment="bottom")
+    run = left.segmented_control(
+        "Run", SHOWN, default=SHOWN[0], required=True, key="side", bind="query-params"
+    )
+    words = right.text_input(
+        "Find", key="q", bind="query-params", max_chars=200, placeholder="words of its name: gemm f16"
+    )
+    return run or SHOWN[0], words or ""
+
+
+def _filtered(whole: pa.Table) -> pa.Table:
+    """Only the groups and categories that the person chose."""
+    found = whole
+    for cell, column in zip(st.columns(len(FILTERS)), FILTERS, strict=True):
+        options = sorted(v for v in pc.unique(whole[column]).to_pylist() if v is not None)
+        values = cell.multiselect(
+            column.capitalize(), options, key=f"k_{column}", bind="query-params", placeholder="all"
+        )
+        found = chosen(found, column, values)
+    return found
+
+
+def _steps(pair: Pair) -> tuple[int | None, int | None]:
+    a, b = (len(steps_of(pair.run(s), pair.phase)) if pair.phase is not None else None for s in SIDES)
+    return a, b
+
+
+def _summary(found: pa.Table, whole: pa.Table, single: SideName | None) -> str:
+    """How many kernels are shown and how much time they took."""
+    text = f"{found.num_rows:,} of {whole.num_rows:,} names"
+    if single:
+        number, time = (pc.sum(found[c]).as_py() or 0 for c in ("count", "exclusive_ns"))
+        return f"{text}, {number:,} kernels, {duration(time)} exclusive"
+    for side in SIDES:
+        number, time = (pc.sum(found[f"{side}_{c}"]).as_py() or 0 for c in ("per_step", "step_ns"))
+        kernels = f"{count(round(number, 1))} kernels, " if number else ""
+        text += f"; {side.upper()}: {kernels}{duration(time)} per step"
+    both = pc.sum(pc.equal(found["in"], "A and B")).as_py() or 0
+    return f"{text}; {both:,} in both"
 
 
 def downloads(found: pa.Table, name: str) -> None:
     """What the table shows, to take away; made only when asked for."""
-    cells = st.columns([1, 1, 4])
-    for cell, kind, write in ((cells[0], "CSV", as_csv), (cells[1], "Parquet", as_parquet)):
-        cell.download_button(
-            f"Download {kind}", partial(write, found), f"{name}.{kind.lower()}", on_click="ignore",
-            width="stretch",
-        )  # fmt: skip
+    with st.container(horizontal=True):
+        for kind, write in WRITERS.items():
+            st.download_button(
+                f"Download {kind}", partial(write, found), f"{name}.{kind.lower()}", on_click="ignore"
+            )
 
 
 def readable(stats: pa.Table) -> pa.Table:
-    """The statistics in units for people (ms, µs, percent), names as plain text."""
+    """The statistics in units for people (ms, µs, percent), names as plain text.
 
-    def scaled(column: str, by: float) -> pa.ChunkedArray:
-        return pc.divide(pc.cast(stats[column], pa.float64()), by)
+    Takes results of `by_name` and of `paired`. Columns that say nothing in any row are left out.
+    """
 
     def text(column: str, missing: str = NONE) -> pa.Array:
         return pa.array(
             [missing if t is None else plain(t, 2000) for t in stats[column].to_pylist()], pa.string()
         )
 
-    return pa.table(
-        {
-            "kernel": text("name", "(other phases)"),
-            "category": text("category"), "backend": text("backend"),
-            "n": stats["count"], "per step": stats["per_step"],
-            "total ms": scaled("total_ns", 1e6), "exclusive ms": scaled("exclusive_ns", 1e6),
-            "mean µs": scaled("mean_ns", 1e3), "p50 µs": scaled("p50_ns", 1e3),
-            "p99 µs": scaled("p99_ns", 1e3),
-            "share %": scaled("share", 0.01),
-        }
-    )  # fmt: skip
+    out: dict[str, Any] = {
+        "kernel": text("name", OTHER_PHASES), "category": text("category"), "backend": text("backend"),
+    }  # fmt: skip
+    for column, (name, scale, _, _) in _NUMBERS.items():
+        for prefix in ("", "a_", "b_"):
+            if f"{prefix}{column}" in stats.column_names:
+                values = stats[f"{prefix}{column}"]
+                if values.null_count < len(values):
+                    out[f"{prefix[:1].upper()} {name}".strip()] = _scaled(values, scale)
+        if column == "step_ns" and "delta_ns" in stats.column_names:
+            out["Δ µs/step"] = _scaled(stats["delta_ns"], scale)
+    if "in" in stats.column_names:
+        out["in"] = stats["in"]
+    return pa.table(out)
+
+
+def _scaled(values: pa.ChunkedArray, scale: float) -> pa.ChunkedArray:
+    return values if scale == 1 else pc.multiply(pc.cast(values, pa.float64()), scale)
 
 
 def as_csv(stats: pa.Table) -> bytes:
@@ -107,3 +188,13 @@ def as_parquet(stats: pa.Table) -> bytes:
     out = io.BytesIO()
     pq.write_table(stats, out, compression="zstd")
     return out.getvalue()
+
+
+def as_json(stats: pa.Table) -> bytes:
+    """The statistics as a JSON list with one object a kernel, ns."""
+    return json.dumps(stats.to_pylist()).encode()
+
+
+WRITERS: Final[dict[str, Callable[[pa.Table], bytes]]] = {
+    "CSV": as_csv, "Parquet": as_parquet, "JSON": as_json,
+}  # fmt: skip

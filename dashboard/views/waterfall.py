@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
@@ -10,9 +11,9 @@ import streamlit as st
 
 from dashboard import charts
 from dashboard.format import duration, label, markdown, signed
-from dashboard.rows import largest, rows_of, table
-from dashboard.summary import noise
-from dashboard.views.breakdown import NUMBERS
+from dashboard.rows import NUMBERS, largest, rows_of, table
+from dashboard.summary import NEGATIVE_IDLE, noise
+from dashboard.views import part
 from traces.analysis import sentence
 from traces.text import plain
 
@@ -45,7 +46,12 @@ def show(pair: Pair) -> None:
         st.warning(markdown(doubt, 1000))
     st.caption(markdown(noise(result), 400))
     shown = largest(rows, BARS)
-    charts.draw(bridge(shown, result.total), "waterfall", f"Waterfall from A to B. {plain(says, 1000)}")
+    charts.draw(
+        bridge(shown, result.total), "waterfall", f"Waterfall from A to B. {plain(says, 1000)}",
+        partial(part.pick, shown, "waterfall"),
+    )  # fmt: skip
+    if "negative" in result.idle:
+        st.warning(NEGATIVE_IDLE)
     rest = result.total["delta"] - sum(r.delta for r in rows)
     st.caption(
         f"A {duration(result.total['a'])} and all parts {signed(sum(r.delta for r in rows))} give "
@@ -53,6 +59,8 @@ def show(pair: Pair) -> None:
         f"{result.aligned_share * 100:.1f} % of the kernel time is in parts that both runs have, "
         f"aligned by {result.aligned_by}."
     )
+    part.show(pair, by, shown, rows)
+    st.subheader("Every part")
     st.dataframe(
         table(rows, result.total), hide_index=True, column_config=NUMBERS, lazy=len(rows) > 1000,
         alt="Every part of the difference, ms per step",

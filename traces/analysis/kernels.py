@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from traces.analysis.breakdown import breakdown, steps_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from traces.store import Run
@@ -24,9 +26,37 @@ SCHEMA: Final = pa.schema(
         ("total_ns", pa.int64()),
         ("exclusive_ns", pa.int64()),
         ("mean_ns", pa.float64()),
+        ("min_ns", pa.int64()),
         ("p50_ns", pa.int64()),
         ("p99_ns", pa.int64()),
+        ("max_ns", pa.int64()),
         ("share", pa.float64()),
+        ("tflops", pa.float64()),
+        ("gb_per_s", pa.float64()),
+        ("roofline", pa.float64()),
+    ]
+)
+_PAIRED: Final = (
+    "count",
+    "per_step",
+    "step_ns",
+    "mean_ns",
+    "p50_ns",
+    "p99_ns",
+    "share",
+    "tflops",
+    "gb_per_s",
+)
+PAIRS: Final = pa.schema(
+    [
+        *((key, pa.string()) for key in KEYS),
+        *(
+            (f"{side}_{name}", pa.float64() if name == "step_ns" else SCHEMA.field(name).type)
+            for name in _PAIRED
+            for side in "ab"
+        ),
+        ("delta_ns", pa.float64()),
+        ("in", pa.string()),
     ]
 )
 
@@ -35,10 +65,11 @@ def by_name(run: Run, phase: str | None = None) -> pa.Table:
     """One row per (name, group, category, backend), most exclusive time first; columns of `SCHEMA`.
 
     Counts and times are those of `breakdown(run, KEYS, phase)`: `total_ns` sums `used_ns`, `share` is
-    exclusive time over the span. `per_step` is the count per step of the phase (null without one). The
-    quantiles are by nearest rank (Hyndman & Fan 1996, type 1), so each is a duration that occurred. The
-    time of other phases inside this one's tiles is one row without a name or quantiles. Raises UsageError
-    for an unknown phase.
+    exclusive time over the span, and the rates are those of `achieved.rates` (null where no work is known).
+    `per_step` is the count per step of the phase (null without one). The quantiles are by nearest rank
+    (Hyndman & Fan 1996, type 1), so each is a duration that occurred, and so are least and largest. The time
+    of other phases inside this one's tiles is one row without a name or quantiles. Raises UsageError for an
+    unknown phase.
     """
     found = breakdown(run, KEYS, phase)
     steps = len(steps_of(run, phase)) if phase is not None else None
@@ -46,11 +77,39 @@ def by_name(run: Run, phase: str | None = None) -> pa.Table:
     rows = []
     for row in found.rows:
         foreign = phase is not None and row["phase"] is None
-        p50, p99 = (None, None) if foreign else known[tuple(row[k] for k in KEYS)]
+        ranks = {} if foreign else known[tuple(row[k] for k in KEYS)]
         per_step = row["count"] / steps if steps else None
         mean = row["total_ns"] / row["count"]
-        rows.append({**row, "per_step": per_step, "mean_ns": mean, "p50_ns": p50, "p99_ns": p99})
+        rows.append({**row, "per_step": per_step, "mean_ns": mean, **ranks})
     return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def paired(a: pa.Table, b: pa.Table, steps: tuple[int | None, int | None]) -> pa.Table:
+    """Two results of `by_name` side by side, paired by all of `KEYS`; columns of `PAIRS`, most time first.
+
+    `steps` are the phase's steps in each run (None: whole runs). `a_step_ns` and `b_step_ns` are exclusive
+    time per step (of the whole run without steps), `delta_ns` is B - A where both runs have the kernel, null
+    elsewhere, and `in` says where it is: `A and B`, `A`, `B`.
+    """
+    sides = [
+        {
+            tuple(row[k] for k in KEYS): {**row, "step_ns": row["exclusive_ns"] / (n or 1)}
+            for row in t.to_pylist()
+        }
+        for t, n in zip((a, b), steps, strict=True)
+    ]
+    rows = []
+    for key in dict.fromkeys([*sides[0], *sides[1]]):
+        found = [side.get(key) for side in sides]
+        row: dict[str, Any] = dict(zip(KEYS, key, strict=True))
+        for name, values in zip("ab", found, strict=True):
+            row |= {f"{name}_{column}": values[column] for column in _PAIRED} if values else {}
+        if found[0] and found[1]:
+            row["delta_ns"] = row["b_step_ns"] - row["a_step_ns"]
+        row["in"] = " and ".join(name for name, values in zip("AB", found, strict=True) if values)
+        rows.append(row)
+    rows.sort(key=lambda r: (-max(r.get("a_step_ns", 0), r.get("b_step_ns", 0)), str(r["name"])))
+    return pa.Table.from_pylist(rows, schema=PAIRS)
 
 
 def nearest_rank(ordered: NDArray[np.int64], share: float) -> int:
@@ -66,7 +125,12 @@ def search(table: pa.Table, words: str) -> pa.Table:
     return table
 
 
-def _quantiles(table: pa.Table, phase: str | None) -> dict[tuple[Any, ...], tuple[int, int]]:
+def chosen(table: pa.Table, column: str, values: Sequence[str]) -> pa.Table:
+    """The rows whose column is one of the values; all rows without values."""
+    return table.filter(pc.is_in(table[column], pa.array(values, pa.string()))) if values else table
+
+
+def _quantiles(table: pa.Table, phase: str | None) -> dict[tuple[Any, ...], dict[str, int]]:
     if phase is not None:
         table = table.filter(pc.equal(table["phase"], phase))
     slim = table.select([*KEYS, "used_ns"])
@@ -75,5 +139,8 @@ def _quantiles(table: pa.Table, phase: str | None) -> dict[tuple[Any, ...], tupl
     out = {}
     for at, key in enumerate(keys):
         ordered = np.sort(groups["used_ns_list"][at].values.to_numpy())
-        out[key] = nearest_rank(ordered, 0.5), nearest_rank(ordered, 0.99)
+        out[key] = {
+            "min_ns": int(ordered[0]), "max_ns": int(ordered[-1]),
+            "p50_ns": nearest_rank(ordered, 0.5), "p99_ns": nearest_rank(ordered, 0.99),
+        }  # fmt: skip
     return out

@@ -82,6 +82,20 @@ def block_of(unit: str) -> str:
     return unit[: found.end()] + "".join(f".{part}" for part in first)
 
 
+def within(module: str) -> str:
+    """The part of a module's path below its layer, "" for the layer: `layers.3.mlp.down` is `mlp.down`.
+
+    A path in which no layer is found stays whole, and so do those below a root of their own, which may be one
+    of several towers, but for their numbers.
+    """
+    root, layer, rest = _split(module)
+    if layer is None:
+        return module
+    if any(part not in _ROOTS and not _CLASS.fullmatch(part) for part in root):
+        return over_layers(module)
+    return ".".join(_CLASS.sub(r"\1", part) for part in rest)
+
+
 def over_layers(module: str) -> str:
     """The path with every number a star: `layers.7.mlp` is `layers.*.mlp`, `LlamaMLP_7` is `LlamaMLP_*`."""
     return _NUMBER.sub(lambda m: f"{m['cls'] or ''}*", module)

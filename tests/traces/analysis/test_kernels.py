@@ -64,3 +64,37 @@ def test_search_wants_every_word_whatever_the_case() -> None:
 def test_nearest_rank_is_numpys_inverted_cdf(values: list[int], share: float) -> None:
     ordered = np.sort(np.asarray(values, np.int64))
     assert kernels.nearest_rank(ordered, share) == np.quantile(ordered, share, method="inverted_cdf")
+
+
+def test_extremes_and_rates() -> None:
+    rows = [{**ROWS[0], "flops": 1_000, "min_bytes": 40}, *ROWS[1:]]
+    mm, norm, other = kernels.by_name(run(rows, steps=STEPS), "decode").to_pylist()
+    assert (mm["min_ns"], mm["max_ns"]) == (10, 30)
+    assert (mm["tflops"], mm["gb_per_s"]) == (0.1, 4.0)
+    assert norm["tflops"] is norm["gb_per_s"] is norm["roofline"] is None
+    assert other["min_ns"] is other["max_ns"] is None
+
+
+def test_two_runs_side_by_side_per_step() -> None:
+    a = kernels.by_name(run(ROWS, steps=STEPS), "decode")
+    more = [*ROWS, {"start_ns": 90, "dur_ns": 4, "name": "new", "phase": "decode", "step": 1}]
+    b = kernels.by_name(run(more, steps=STEPS), "decode")
+    b = b.filter([n != "norm" for n in b["name"].to_pylist()])
+    rows = kernels.paired(a, b, (2, 2)).to_pylist()
+    told = [(r["name"], r["in"], r["a_step_ns"], r["b_step_ns"], r["delta_ns"]) for r in rows]
+    assert told == [
+        ("mm", "A and B", 20, 20, 0), ("norm", "A", 10, None, None), (None, "A and B", 2.5, 2.5, 0),
+        ("new", "B", None, 2, None),
+    ]  # fmt: skip
+    assert kernels.paired(a, b, (2, 2)).schema == kernels.PAIRS
+
+
+def test_two_whole_runs_are_compared_as_they_are() -> None:
+    a = kernels.by_name(run(ROWS))
+    assert kernels.paired(a, a, (None, None))["a_step_ns"].to_pylist() == a["exclusive_ns"].to_pylist()
+
+
+def test_rows_are_chosen_by_a_column() -> None:
+    table = kernels.by_name(run(ROWS))
+    assert kernels.chosen(table, "group", ["small_op"])["name"].to_pylist() == ["norm"]
+    assert kernels.chosen(table, "category", []) is table

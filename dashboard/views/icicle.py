@@ -1,0 +1,223 @@
+"""Icicle: what a step's wall time is made of, from the phase down to the kernel, in A and in B."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import plotly.graph_objects as go
+import pyarrow as pa
+import streamlit as st
+
+from dashboard import charts, drill
+from dashboard.format import NONE, duration, label, markdown, percent
+from dashboard.pair import SIDES
+from dashboard.rows import NUMBERS, rows_of, table
+from dashboard.summary import NEGATIVE_IDLE
+from traces.analysis import tree as analysis
+from traces.text import plain
+
+if TYPE_CHECKING:
+    from dashboard.pair import Pair, SideName
+    from traces.analysis.tree import Node, Tree
+
+MOST: Final = 3_000  # nodes on the page
+SHOWN: Final = ("A and B", "A", "B")
+SHAPES: Final = {"Icicle": go.Icicle, "Treemap": go.Treemap}
+ROOT: Final = analysis.identity(())
+AT: Final = "at"  # the part looked into, in the page's address
+NEUTRAL: Final = "#A9B2BC"  # levels above the categories have no colour of their own
+CONFIG: Final = {
+    **{
+        f"{s} µs": st.column_config.NumberColumn(format="%.2f", help=f"Exclusive time per step of {s}")
+        for s in "AB"
+    },
+    "B − A µs": st.column_config.NumberColumn(format="%+.2f", help="How much longer B takes per step"),
+    **{
+        f"{s} %": st.column_config.NumberColumn(format="%.1f", help=f"Share of {s}'s step wall time")
+        for s in "AB"
+    },
+}
+
+
+def show(pair: Pair) -> None:
+    """Draw the view."""
+    sides, shape, fold, words = _controls()
+    result = pair.comparison(*analysis.BY)
+    trees = {side: analysis.tree(result, side, fold_layers=fold) for side in SIDES}
+    at = _where(trees)
+    _crumbs(trees, at)
+    drawn: list[str] = []
+    for side, cell in zip(sides, st.columns(len(sides)), strict=True):
+        with cell:
+            drawn.append(_chart(side, trees[side], shape, at, words, MOST // len(sides)))
+    drill.listen(drawn, _go, "drill")
+    if "negative" in result.idle:
+        st.warning(NEGATIVE_IDLE)
+    inside = children(trees, at)
+    if inside.num_rows:
+        st.dataframe(
+            inside, hide_index=True, height="content" if inside.num_rows < 12 else 420, column_config=CONFIG,
+            lazy=inside.num_rows > 1000, alt="What the chosen part is made of in A and B, per step",
+        )  # fmt: skip
+    st.caption(
+        "Times are exclusive: kernels that overlap share the time equally, so parts and idle make the step. "
+        "Click a part to look into it, click it again to go back."
+    )
+    st.subheader("By category")
+    flat = pair.comparison("category")
+    st.dataframe(
+        table(rows_of(flat), flat.total), hide_index=True, height="content", column_config=NUMBERS,
+        alt="Time of each category in A and B, ms per step",
+    )  # fmt: skip
+    pair.cli("compare", *analysis.BY)
+
+
+def _controls() -> tuple[list[SideName], str, bool, str]:
+    """Which runs, which shape, whether layers are folded, and the words to find."""
+    cells = st.columns([3, 3, 3, 4], vertical_alignment="bottom")
+    run = cells[0].segmented_control(
+        "Run", SHOWN, default=SHOWN[0], required=True, key="side", bind="query-params"
+    )
+    shape = cells[1].segmented_control(
+        "Shape", list(SHAPES), default="Icicle", required=True, key="shape", bind="query-params"
+    )
+    fold = cells[2].toggle(
+        "Fold layers", value=True, key="fold", bind="query-params",
+        help="Layers with the same modules and categories are added up in one part.",
+    )  # fmt: skip
+    words = cells[3].text_input(
+        "Find", key="q", bind="query-params", max_chars=200, placeholder="attention, splitK, layers.7"
+    )
+    sides: list[SideName] = ["a", "b"] if run in (SHOWN[0], None) else ["b" if run == "B" else "a"]
+    return sides, shape or "Icicle", fold, words or ""
+
+
+def _where(trees: dict[SideName, Tree]) -> str:
+    """The id of the part looked into: that of the address, if either tree has it."""
+    asked = st.query_params.get(AT, ROOT)
+    if any(node.id == asked for tree in trees.values() for node in tree.nodes):
+        return asked
+    st.query_params.pop(AT, None)
+    st.caption("The part that the link looks into is not here, so the whole step is shown.")
+    return ROOT
+
+
+def _go(part: str) -> None:
+    """Look into a part; the root leaves the address."""
+    if part in ("", ROOT):
+        st.query_params.pop(AT, None)
+    else:
+        st.query_params[AT] = part
+
+
+def _crumbs(trees: dict[SideName, Tree], at: str) -> None:
+    """The way from the step to the part looked into, and a choice of what to look into next."""
+    nodes = {node.path: node for tree in trees.values() for node in tree.nodes}
+    here = next(node for node in nodes.values() if node.id == at)
+    below = {
+        f"{_name(n)} · {duration(max(_ns(trees, n.path)))}": n.id
+        for n in sorted(nodes.values(), key=lambda n: -max(_ns(trees, n.path)))
+        if n.path[:-1] == here.path and n.kind not in ("idle", "others")
+    }
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        for depth in range(1, len(here.path) + 1):
+            node = nodes[here.path[:depth]]
+            st.button(
+                markdown(_name(node), 60), key=f"crumb{depth}", type="tertiary",
+                on_click=partial(_go, node.id),
+                icon=":material/chevron_right:" if depth > 1 else ":material/home:",
+                disabled=depth == len(here.path) and depth > 1,
+            )  # fmt: skip
+        if below:
+            st.selectbox(
+                "Look into", list(below), index=None, key=f"into_{at}", placeholder="Look into a part",
+                label_visibility="collapsed", width=320, on_change=_into, args=(f"into_{at}", below),
+            )  # fmt: skip
+
+
+def _into(key: str, below: dict[str, str]) -> None:
+    chosen = st.session_state[key]
+    if chosen in below:
+        _go(below[chosen])
+
+
+def _chart(side: SideName, tree: Tree, shape: str, at: str, words: str, most: int) -> str:
+    """One run's chart below its name and what the search found; its key."""
+    name = side.upper()
+    found, ns = tree.matched(words)
+    said = f"**{name}** {duration(tree.total_ns)} per step"
+    if words.strip():
+        said += f", {percent(ns / tree.root.ns if tree.root.ns else 0.0)} matched ({duration(ns)})"
+    cut = analysis.pruned(tree, most)
+    st.markdown(said)
+    level = at if any(n.id == at for n in cut.nodes) else ROOT
+    top = [n for n in cut.nodes if len(n.path) == 2][:8]
+    charts.draw(
+        figure(cut, shape, level, found if words.strip() else None), f"icicle_{side}",
+        f"{shape} of run {name}'s step, {duration(tree.total_ns)}: "
+        + ", ".join(f"{_name(n)} {duration(n.ns)}" for n in top),
+    )  # fmt: skip
+    if folded := sum(n.folded for n in cut.nodes):
+        st.caption(f"{folded:,} of the smallest parts are drawn as “n more”; the table has them all.")
+    return f"icicle_{side}"
+
+
+def figure(tree: Tree, shape: str, level: str, found: set[tuple[str, ...]] | None) -> go.Figure:
+    """The tree, ns per step; with a search, what it did not find is faded."""
+    nodes = tree.nodes
+    faded = [
+        found is not None and not (n.path in found or (n.kind == "more" and n.path[:-1] in found))
+        for n in nodes
+    ]
+    colours = [
+        _rgba(charts.colour(n.group) if n.group else NEUTRAL, 0.18 if f else 1.0)
+        for n, f in zip(nodes, faded, strict=True)
+    ]
+    trace = SHAPES[shape](
+        ids=[n.id for n in nodes], parents=["", *(analysis.identity(n.path[1:-1]) for n in nodes[1:])],
+        labels=[label(_name(n), 60) for n in nodes], values=[n.ns for n in nodes],
+        branchvalues="total", level=level, sort=False,
+        marker={
+            "colors": colours, "line": {"width": 1},
+            "pattern": {**charts.hatch("idle"), "shape": ["/" if n.kind == "idle" else "" for n in nodes]},
+        },
+        text=[duration(n.ns) for n in nodes], textinfo="label+text+percent root",
+        customdata=[f"{label(n.label, 160)}<br>{n.kind}, {duration(n.ns)} per step" for n in nodes],
+        hovertemplate="%{customdata}<br>%{percentRoot:.2%} of the step<extra></extra>",
+    )  # fmt: skip
+    out = go.Figure(trace)
+    out.update_layout(height=560, uniformtext={"minsize": 10, "mode": "hide"})
+    return out
+
+
+def children(trees: dict[SideName, Tree], at: str) -> pa.Table:
+    """What the part is made of in A and in B: µs and share of the step, largest first."""
+    nodes = {n.path: n for tree in trees.values() for n in tree.nodes}
+    here = next(n.path for n in nodes.values() if n.id == at)
+    times = {path: _ns(trees, path) for path in nodes if path[:-1] == here and path != here}
+    order = sorted(times, key=lambda p: (nodes[p].kind == "idle", -max(times[p]), p))
+    out = {"part": pa.array([plain(p[-1], 2000) for p in order], pa.string())}
+    for i, side in enumerate(SIDES):
+        out[f"{side.upper()} µs"] = pa.array([times[p][i] / 1e3 for p in order], pa.float64())
+    out["B − A µs"] = pa.array([(times[p][1] - times[p][0]) / 1e3 for p in order], pa.float64())
+    for i, side in enumerate(SIDES):
+        whole = trees[side].root.ns
+        shares = [100 * times[p][i] / whole if whole else None for p in order]
+        out[f"{side.upper()} %"] = pa.array(shares, pa.float64())
+    return pa.table(out)
+
+
+def _ns(trees: dict[SideName, Tree], path: tuple[str, ...]) -> tuple[int, int]:
+    """A part's time in A and in B; 0 where the run lacks it."""
+    return trees["a"].sizes.get(path, 0), trees["b"].sizes.get(path, 0)
+
+
+def _name(node: Node) -> str:
+    """A node's label as plain text; never empty, which Plotly would take for the root."""
+    return plain(node.label, 90) or NONE
+
+
+def _rgba(colour: str, alpha: float) -> str:
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return colour if alpha == 1 else f"rgba({red},{green},{blue},{alpha})"
