@@ -13,7 +13,7 @@ from dashboard import charts, drill
 from dashboard.format import NONE, duration, label, markdown, percent
 from dashboard.pair import SIDES
 from dashboard.rows import NUMBERS, rows_of, table
-from dashboard.summary import NEGATIVE_IDLE
+from traces.analysis import sentence
 from traces.analysis import tree as analysis
 from traces.text import plain
 
@@ -52,8 +52,8 @@ def show(pair: Pair) -> None:
         with cell:
             drawn.append(_chart(side, trees[side], shape, at, words, MOST // len(sides)))
     drill.listen(drawn, _go, "drill")
-    if "negative" in result.idle:
-        st.warning(NEGATIVE_IDLE)
+    for doubt in sentence.doubts(result):
+        st.warning(markdown(doubt, 1000))
     inside = children(trees, at)
     if inside.num_rows:
         st.dataframe(

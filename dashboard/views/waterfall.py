@@ -12,7 +12,7 @@ import streamlit as st
 from dashboard import charts
 from dashboard.format import duration, label, markdown, signed
 from dashboard.rows import NUMBERS, largest, rows_of, table
-from dashboard.summary import NEGATIVE_IDLE, noise
+from dashboard.summary import noise
 from dashboard.views import part
 from traces.analysis import sentence
 from traces.text import plain
@@ -50,8 +50,6 @@ def show(pair: Pair) -> None:
         bridge(shown, result.total), "waterfall", f"Waterfall from A to B. {plain(says, 1000)}",
         partial(part.pick, shown, "waterfall"),
     )  # fmt: skip
-    if "negative" in result.idle:
-        st.warning(NEGATIVE_IDLE)
     rest = result.total["delta"] - sum(r.delta for r in rows)
     st.caption(
         f"A {duration(result.total['a'])} and all parts {signed(sum(r.delta for r in rows))} give "
