@@ -24,8 +24,9 @@ _MESSAGE_LIMIT = 2000
 def command() -> int:
     """The whole process: `python -m profiler` and the console script."""
     if {"ingest", "show", "compare"} & set(sys.argv[1:2]):
-        from traces.lean import without_pandas
+        from traces.lean import system_memory, without_pandas
 
+        system_memory()
         without_pandas()
     signal.signal(signal.SIGINT, _interrupt)
     signal.signal(signal.SIGTERM, _terminate)

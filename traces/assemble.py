@@ -49,9 +49,10 @@ def assemble(
     timeline: Timeline, classifier: Classifier, log: list[list[launch_log.Line]] | None = None
 ) -> Assembled:
     """Fill every column as far as the trace allows, sorted by start."""
-    rows = linking.link(timeline)
-    rows = rows.take(pc.sort_indices(rows, sort_keys=[("start", "ascending"), ("dur", "ascending")]))
-    times = _times(rows, reader_knows_process=timeline.gpu["process"].null_count == 0)
+    knows_process = timeline.gpu["process"].null_count == 0
+    rows = _sorted(linking.link(timeline))
+    timeline.gpu = timeline.gpu.schema.empty_table()  # `rows` holds all of it: not twice
+    times = _times(rows, reader_knows_process=knows_process)
     replays = graphs.number(rows)
     ledgered = pa.table({"rank": rows["rank"], "device": rows["device"], **times.columns})
     exclusive, gap, _ = ledger.close(ledgered)
@@ -93,6 +94,14 @@ def assemble(
     if zipped and not zipped.health["matched"] + zipped.health["mismatched"]:
         notes.append("launch log: not used, the trace has neither CUDA-graph replays nor ranges of steps")
     return Assembled(table, steps, times.first, zipped.health if zipped else None, by_kernels.health, notes)
+
+
+def _sorted(rows: pa.Table) -> pa.Table:
+    """Rows by start, then duration; most traces have them so already, and are not copied."""
+    order = pc.sort_indices(rows, sort_keys=[("start", "ascending"), ("dur", "ascending")])
+    if np.array_equal(order, np.arange(rows.num_rows)):
+        return rows
+    return rows.take(order)
 
 
 def _times(rows: pa.Table, *, reader_knows_process: bool) -> Times:
@@ -152,7 +161,8 @@ def _copied(rows: pa.Table) -> Columns:
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(kind):
         return decode(*encode(column))
-    return column.cast(kind).combine_chunks()
+    cast = column.cast(kind)
+    return cast.chunk(0) if cast.num_chunks == 1 else cast.combine_chunks()
 
 
 def _labels(rows: pa.Table, classifier: Classifier, zipped: launch_log.Zipped | None) -> Columns:

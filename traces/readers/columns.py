@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from traces.attribution import work
 from traces.readers.events import Args, decode_many, integer
+from traces.readers.pids import LABEL, owners, split
 from traces.readers.timeline import GPU, HOST, MODULE_CALL, OPS, RANGES, UNCLOSED
 from traces.readers.times import INT64_MAX, INT64_MIN, InexactError, nanoseconds
 
@@ -44,7 +45,11 @@ ROUTES: Final = (
     | dict.fromkeys(OP_CATEGORIES, "op")
     | dict.fromkeys(RANGE_CATEGORIES, "range")
 )
-SCHEMAS: Final = {"gpu": GPU, "host": HOST, "op": OPS, "range": RANGES.append(UNCLOSED)}
+# With the label of the pid; of a GPU row, `process` is its pid where that is not its device.
+SCHEMAS: Final = {
+    route: schema.append(LABEL)
+    for route, schema in {"gpu": GPU, "host": HOST, "op": OPS, "range": RANGES.append(UNCLOSED)}.items()
+}
 _NO_ARGS: Final = Args()
 
 
@@ -122,12 +127,15 @@ class _Nowhere(list[Any]):
 
 def _gpu(events: list[Event], batch: Batch) -> pa.Table:
     args = [e.args or _NO_ARGS for e in events]
+    pids, labels = split([e.pid for e in events])
+    devices = [p if a.device is None else a.device for p, a in zip(pids, args, strict=True)]
     columns: dict[str, Any] = {
+        "label": labels,
+        "process": owners(pids, devices),
         "kind": pa.array([KINDS[e.cat.lower()] for e in events], pa.string()).dictionary_encode(),
         "name": _names(events, batch),
         # A GPU row's pid is its device and its tid its stream, where args do not say.
-        "device": _ints([e.pid if a.device is None else a.device for e, a in zip(events, args, strict=True)],
-                        batch, pa.int32()),
+        "device": _ints(devices, batch, pa.int32()),
         "stream": _ints([_stream(e.tid) if a.stream is None else a.stream
                          for e, a in zip(events, args, strict=True)], batch),
         "correlation": _ints([a.correlation for a in args], batch),
@@ -140,12 +148,12 @@ def _gpu(events: list[Event], batch: Batch) -> pa.Table:
         "occupancy": _occupancy([a.occupancy for a in args]),
     }  # fmt: skip
     columns |= _shapes("grid", [a.grid for a in args]) | _shapes("block", [a.block for a in args])
-    return _table(columns, GPU, events, batch)
+    return _table(columns, SCHEMAS["gpu"], events, batch)
 
 
 def _host(events: list[Event], batch: Batch) -> pa.Table:
     correlation = _ints([e.args.correlation if e.args else None for e in events], batch)
-    return _table({"correlation": correlation, **_where(events, batch)}, HOST, events, batch)
+    return _table({"correlation": correlation, **_where(events, batch)}, SCHEMAS["host"], events, batch)
 
 
 def _ops(events: list[Event], batch: Batch) -> pa.Table:
@@ -159,7 +167,7 @@ def _ops(events: list[Event], batch: Batch) -> pa.Table:
         "concrete": _texts([a.concrete for a in shaped]),
         **_where(events, batch),
     }
-    return _table(columns, OPS, events, batch)
+    return _table(columns, SCHEMAS["op"], events, batch)
 
 
 def _ranges(events: list[Event], batch: Batch) -> pa.Table:
@@ -173,9 +181,11 @@ _BUILDERS: Final[dict[str, Callable[[list[Event], Batch], pa.Table]]] = {
 
 
 def _where(events: list[Event], batch: Batch) -> dict[str, Any]:
+    pids, labels = split([e.pid for e in events])
     return {
         "name": _names(events, batch),
-        "process": _ints([e.pid for e in events], batch),
+        "label": labels,
+        "process": _ints(pids, batch),
         "thread": _ints([e.tid for e in events], batch),
     }
 
