@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from traces.errors import InputError
 from traces.readers import ranks, workers
 from traces.readers.columns import SCHEMAS, build
-from traces.readers.events import integer
 from traces.readers.files import Source
 from traces.readers.growing import Growing
 from traces.readers.jsonstream import EventStream
+from traces.readers.salvage import Notes
 from traces.readers.timeline import GPU, Timeline
 from traces.schema import Captured
 
@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traces.readers.columns import Batch
-    from traces.readers.salvage import Notes
 
 # Only these facts of a trace enter a run; never environment, command line, host or user.
 _VERSION_KEYS: Final = (
     "cuda_runtime_version", "cuda_driver_version", "cupti_version", "hip_runtime_version",
     "hip_driver_version", "roctracer_version", "rocprofiler_version", "xpu_pti_version", "schemaVersion",
 )  # fmt: skip
+
+
+MAX_DOCUMENTS: Final = 1024  # one behind the other in one file
 
 
 def read_file(path: Path, jobs: int | None = None) -> Timeline:
@@ -52,14 +54,15 @@ def read(source: Source, jobs: int | None = None) -> Timeline:
     taken from the first. Raises InputError if it holds no events at all (no GPU rows is the caller's case).
     """
     documents: list[ranks.Document] = []
-    events = 0
+    notes, events = Notes(), 0
     with _pool(source, workers.jobs(jobs)) as (submit, ahead), _no_collection():
-        stream: EventStream[Batch] | None = EventStream(source.read, str(source.path), submit, build, ahead)
-        while stream:
-            document, count = _document(stream, further=bool(documents))
-            if count or not documents:
+        stream = EventStream(source.read, str(source.path), submit, build, ahead, notes)
+        for document, count in _documents(stream):
+            if not events:
+                documents = [document]
+            elif count:
                 documents.append(document)
-            events, notes, stream = events + count, stream.notes, stream.following
+            events += count
     meta = documents[0].metadata
     if documents[1:]:
         notes.repair("several_documents", documents[1].begin, len(documents) - 1)
@@ -73,13 +76,25 @@ def read(source: Source, jobs: int | None = None) -> Timeline:
         host=tables["host"],
         ops=tables["op"],
         ranges=tables["range"],
-        base_unix_ns=integer(meta.get("baseTimeNanoseconds")) or 0,
+        base_unix_ns=documents[0].base,
         events=events,
         notes=notes,
         device=_device(meta.get("deviceProperties")),
         versions={k: meta[k] for k in _VERSION_KEYS if isinstance(meta.get(k), int | str)},
         captured=_captured(meta.get("kernelgap"), notes),
     )
+
+
+def _documents(stream: EventStream[Batch]) -> Iterator[tuple[ranks.Document, int]]:
+    """The documents of one text, each with the number of its events."""
+    yield _document(stream, further=False)
+    for _ in range(MAX_DOCUMENTS - 1):
+        if stream.following is None:
+            return
+        stream = stream.following
+        yield _document(stream, further=True)
+    if stream.following:
+        stream.notes.drop("further_documents", stream.following.begin)
 
 
 def _document(stream: EventStream[Batch], *, further: bool) -> tuple[ranks.Document, int]:

@@ -1,7 +1,7 @@
 """What the pids of a trace say when ranks were merged into one file.
 
 Kineto writes the process id on host rows and the device number on GPU rows. Merging programs put a label
-before both (`[TP01] 1234`, sglang's profile merger), or write the process on GPU rows too.
+before both (`[TP01] 1234`: sglang's profile merger), or write the process on GPU rows too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from traces.readers.events import integer
 from traces.readers.times import INT64_MAX
 
 LABEL: Final = pa.field("label", TEXT)  # a further column of what `columns` makes
-_LABELLED: Final = re.compile(r"(.*\D)([0-9]{1,18})", re.DOTALL)
+# A label holds a number itself: `GPU 0` and `python 12` say nothing of a rank.
+_LABELLED: Final = re.compile(r"([^0-9]*[0-9].*[^0-9])([0-9]{1,18})", re.DOTALL)
 
 
 def split(pids: list[Any]) -> tuple[list[Any], pa.Array]:
