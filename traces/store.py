@@ -15,14 +15,14 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from traces import checks
 from traces.errors import InputError, OutputError
-from traces.schema import METADATA_KEY, SCHEMA, SCHEMA_VERSION, Metadata
+from traces.schema import METADATA_KEY, SCHEMA, Metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -178,22 +178,21 @@ def _umask() -> int:
 
 
 def read(path: Path) -> Run:
-    """Read a run. Raises InputError when it is missing, a folder, damaged, foreign or too new."""
+    """Read a run. Raises InputError when it is missing, a folder, damaged, foreign, too new or impossible."""
     meta = read_metadata(path)
     try:
         with path.open("rb") as file:
-            stored = pq.read_table(file, page_checksum_verification=True)
+            stored = pq.read_table(file, columns=SCHEMA.names, page_checksum_verification=True)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(
             f"{path}: damaged Parquet ({_first_line(error)}); copy or ingest it again"
         ) from error
     try:
-        table = stored.select(SCHEMA.names).replace_schema_metadata(None).cast(SCHEMA)
+        table = stored.replace_schema_metadata(None).cast(SCHEMA)
         table.validate(full=True)
     except (ValueError, pa.ArrowException) as error:
         raise InputError(f"{path}: its columns are not those of a run; ingest the trace again") from error
-    if any(table[name].null_count for name in ("start_ns", "used_ns")):
-        raise InputError(f"{path}: rows without a time; ingest the trace again")
+    checks.table(path, table)
     return Run(table, meta, path)
 
 
@@ -218,26 +217,8 @@ def _checked(path: Path, schema: pa.Schema) -> Metadata:
     raw = (schema.metadata or {}).get(METADATA_KEY.encode())
     if raw is None:
         raise InputError(f"{path}: a Parquet file, but not a kernelgap run; make one with `profiler ingest`")
-    try:
-        meta: Any = json.loads(raw)
-        version = int(meta["schema_version"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{path}: its kernel_timeline metadata is damaged; ingest the trace again"
-        ) from error
-    if version > SCHEMA_VERSION:
-        raise InputError(
-            f"{path}: written by a newer kernelgap (schema {version}, we read {SCHEMA_VERSION}); upgrade"
-        )
-    try:
-        known = msgspec.convert(meta, Metadata)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{path}: its metadata is incomplete ({error}); ingest the trace again") from error
-    if any(step["end_ns"] < step["start_ns"] for step in known["steps"]):
-        raise InputError(f"{path}: a step ends before it starts; ingest the trace again")
-    missing = [n for n in SCHEMA.names if n not in schema.names]
-    if missing:
-        raise InputError(f"{path}: columns missing ({', '.join(missing[:5])}); ingest the trace again")
+    known = checks.metadata(path, raw)
+    checks.columns(path, schema)
     return known
 
 

@@ -23,7 +23,7 @@ from traces.readers.growing import Growing
 from traces.readers.jsonstream import EventStream
 from traces.readers.salvage import Notes
 from traces.readers.timeline import GPU, Timeline
-from traces.schema import Captured
+from traces.schema import Captured, Device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -167,6 +167,7 @@ def _captured(value: object, notes: Notes) -> Captured:
     if not isinstance(value, dict):
         return {}
     try:
+        msgspec.convert(value.get("device", {}), Device)
         return msgspec.convert(value, Captured)
     except msgspec.ValidationError:
         notes.drop("captured_facts", 0)
