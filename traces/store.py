@@ -205,7 +205,7 @@ def read_metadata(path: Path) -> Metadata:
             raise InputError(f"{path}: no such file")
         with path.open("rb") as file:
             schema = pq.read_schema(file)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(
             f"{path}: not a readable Parquet file ({_first_line(error)}); "
             "turn a trace into a run with `python -m profiler ingest`"

@@ -329,3 +329,25 @@ def test_whatever_the_metadata_holds_a_report_is_made_or_the_run_refused(
     assert codes in ({0}, {4}, {0, 2})  # 2: no phase to compare is left
     assert main(["compare", str(path), str(other)]) in (0, 2, 4)
     assert main(["compare", str(other), str(path), "--json"]) in (0, 2, 4)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    flips=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=4)
+)
+def test_flipped_bytes_are_seen_or_harmless(tmp_path: Path, flips: list[tuple[float, int]]) -> None:
+    path = tmp_path / "a.parquet"
+    data = bytearray(store.write(good(), path, force=True).read_bytes())
+    for place, value in flips:
+        data[int(place * len(data))] = value
+    path.write_bytes(data)
+    try:
+        assert store.read(path).table.num_rows == 4
+    except InputError as error:
+        assert "\n" not in str(error)
+
+
+def test_a_column_name_that_is_no_text(tmp_path: Path) -> None:
+    path = store.write(good(), tmp_path / "a.parquet")
+    path.write_bytes(path.read_bytes().replace(b"min_bytes", b"min\xda\xdates"))
+    assert "not a readable Parquet file" in refused(path)
