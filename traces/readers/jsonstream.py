@@ -17,7 +17,7 @@ import msgspec
 
 from traces.errors import InputError
 from traces.readers.events import DECODE_ERRORS, Event
-from traces.readers.salvage import Notes, balanced, recover, repair
+from traces.readers.salvage import Notes, balanced, place, recover, repair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +43,18 @@ class Stretch(NamedTuple):
     last: bool
 
 
+class Where(NamedTuple):
+    """Where the events of one stretch stand: `begins` as in `Salvaged`, `offset` the place of `text`."""
+
+    text: bytes
+    offset: int
+    begins: list[tuple[int, int]]
+
+    def place(self, number: int) -> int:
+        """Where in the whole text the event of that number begins."""
+        return self.offset + place(self.text, self.begins, number)
+
+
 class Text:
     """What `read` gives, with text put back before it; `offset` is the place of the next byte."""
 
@@ -61,7 +73,7 @@ class Text:
 
 
 class EventStream(Generic[T]):
-    """Iterate over (offset, decoded stretch); `metadata` and `notes` are complete when it is exhausted.
+    """Iterate over (where, decoded stretch); `metadata` and `notes` are complete when it is exhausted.
 
     If another document follows the first one in the same text, `following` then reads that, with the same
     `notes`.
@@ -92,7 +104,7 @@ class EventStream(Generic[T]):
         self._boundary = _BOUNDARY
         self._finished = self._done = False
 
-    def __iter__(self) -> Iterator[tuple[int, T]]:
+    def __iter__(self) -> Iterator[tuple[Where, T]]:
         head = self._find_array()
         if head is None:
             return
@@ -103,18 +115,18 @@ class EventStream(Generic[T]):
             if ended:
                 tail.append(stretch.text)
             elif made is not None and not carry:
-                yield stretch.offset, made
+                yield Where(stretch.text, stretch.offset, [(0, 0)]), made
             else:
                 text, offset = carry + stretch.text, stretch.offset - len(carry)
                 found = recover(text, offset, self.notes, last=stretch.last)
                 if found.events:
-                    yield offset, self._build(found.events)
+                    yield Where(text, offset, found.begins), self._build(found.events)
                 carry, ended = text[found.rest :], found.ended
                 self._refuse_endless(len(carry))
                 if ended:
                     tail, end_of_array, carry = [carry], offset + found.rest, b""
-            if ended and (place := self._another(head, tail)) is not None:
-                tail = [b"".join(tail)[:place]]
+            if ended and (behind := self._another(head, tail)) is not None:
+                tail = [b"".join(tail)[:behind]]
                 break
         if not ended and "truncated" not in self.notes.dropped:
             self.notes.drop("truncated", end)

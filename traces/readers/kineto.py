@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from traces.readers.columns import Batch
+    from traces.readers.batch import Batch
 
 # Only these facts of a trace enter a run; never environment, command line, host or user.
 _VERSION_KEYS: Final = (
@@ -102,9 +102,9 @@ def _document(stream: EventStream[Batch], *, further: bool) -> tuple[ranks.Docum
     rows = {route: Growing(schema) for route, schema in SCHEMAS.items()}
     events = 0
     try:
-        for offset, batch in stream:
+        for where, batch in stream:
             events += batch.events
-            batch.report(stream.notes, offset)
+            batch.report(stream.notes, where.place)
             for route, table in batch.tables.items():
                 rows[route].append(table)
     except InputError:

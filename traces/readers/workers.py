@@ -27,7 +27,7 @@ from traces.readers.events import DECODE_ERRORS, array, elements
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traces.readers.columns import Batch
+    from traces.readers.batch import Batch
 
 SLOT: Final = 3 << 20
 SLOTS_PER_WORKER: Final = 2
