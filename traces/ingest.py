@@ -106,7 +106,7 @@ def _health(timeline: Timeline, table: pa.Table) -> dict[str, Any]:
         for reason in flag.split(","):
             doubts[reason] = doubts.get(reason, 0) + count
     kinds = _counts(table["kind"])
-    unknown = table.filter(pc.equal(table["category"], "unknown"))
+    unknown = table["exclusive_ns"].filter(pc.equal(table["category"], "unknown"))
     return {
         "events": timeline.events,
         "rows": {k: kinds[k] for k in KINDS if k in kinds},
@@ -114,8 +114,8 @@ def _health(timeline: Timeline, table: pa.Table) -> dict[str, Any]:
         "repaired": timeline.notes.repaired,
         "flagged": dict(sorted(doubts.items())),
         "orphans": _counts(table["link"]).get("orphan", 0),
-        "disagreed": pc.sum(pc.ends_with(table["rule"].cast("string"), "!")).as_py() or 0,
-        "unknown": {"rows": unknown.num_rows, "exclusive_ns": pc.sum(unknown["exclusive_ns"]).as_py() or 0},
+        "disagreed": sum(count for rule, count in _counts(table["rule"]).items() if rule.endswith("!")),
+        "unknown": {"rows": len(unknown), "exclusive_ns": pc.sum(unknown).as_py() or 0},
     }
 
 

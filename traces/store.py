@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from traces import checks
 from traces.errors import InputError, OutputError
-from traces.schema import METADATA_KEY, SCHEMA, Metadata
+from traces.schema import COMPACT, METADATA_KEY, SCHEMA, Metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,6 +31,8 @@ ROW_GROUP = 131_072
 # Times and counters grow steadily: deltas pack far better than a dictionary does.
 _DELTA = ("start_ns", "dur_ns", "used_ns", "exclusive_ns", "gap_ns", "launch_start_ns", "launch_dur_ns",
           "correlation")  # fmt: skip
+_FINDABLE = ["start_ns", "dur_ns", "used_ns", "step", "layer", "rank", "device"]  # with least and most
+_SMALL = 4096  # texts
 
 
 @dataclass(frozen=True)
@@ -124,24 +126,36 @@ def check_writable(folder: Path) -> None:
 
 
 def _write_groups(run: Run, path: Path) -> None:
-    """Text is plain on disk; turning it so one row group at a time keeps memory small."""
-    metadata = {METADATA_KEY: json.dumps(run.meta, ensure_ascii=True)}
+    """Dictionary columns go to the file as they are, which reads back as plain text; large ones as text."""
     table = run.table.select(SCHEMA.names)
+    schema = pa.schema([(f.name, _written(table, f)) for f in SCHEMA])
     with (
         path.open("wb") as file,
         pq.ParquetWriter(
             file,  # pyarrow takes no path whose name is not UTF-8
-            SCHEMA.with_metadata(metadata),
+            schema,
             compression="zstd",
             use_dictionary=[n for n in SCHEMA.names if n not in _DELTA],
             column_encoding=dict.fromkeys(_DELTA, "DELTA_BINARY_PACKED"),
             sorting_columns=[pq.SortingColumn(SCHEMA.get_field_index("start_ns"))],
+            write_statistics=_FINDABLE,
             write_page_checksum=True,
+            store_schema=False,  # the columns' types are Parquet's own, whatever they were in memory
         ) as writer,
     ):
         for first in range(0, max(table.num_rows, 1), ROW_GROUP):
-            group = table.slice(first, ROW_GROUP).cast(SCHEMA).replace_schema_metadata(metadata)
+            group = table.slice(first, ROW_GROUP).cast(schema).replace_schema_metadata(None)
             writer.write_table(group, row_group_size=ROW_GROUP)
+        writer.add_key_value_metadata({METADATA_KEY: json.dumps(run.meta, ensure_ascii=True)})
+
+
+def _written(table: pa.Table, field: pa.Field) -> pa.DataType:
+    """The type that a column is written from: every row group repeats a dictionary, so only a small one."""
+    column = table[field.name]
+    if not pa.types.is_dictionary(column.type):
+        return field.type
+    small = column.num_chunks and max(len(c.dictionary) for c in column.chunks) <= _SMALL
+    return COMPACT.field(field.name).type if small else field.type
 
 
 def copy(source: Path, target: Path, *, compress: bool = False) -> Path:

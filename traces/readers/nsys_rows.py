@@ -43,7 +43,8 @@ def gpu(export: Export) -> pa.Table:
     Every row is kept: one without a time gets start and duration 0, which flags it, and is counted.
     """
     parts = [_kernels(export), _copies(export), _fills(export), _graphs(export)]
-    return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
+    filled = [part for part in parts if part.num_rows] or parts[:1]
+    return pa.concat_tables(filled).unify_dictionaries().combine_chunks()
 
 
 def host(export: Export) -> pa.Table:
