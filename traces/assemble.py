@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from traces import flags, ledger, linking, phases, repetition
 from traces.analysis import gaps
 from traces.attribution import graphs, launch_log, layers, modules, work
-from traces.columns import NONE, combine, decode, encode, number
+from traces.columns import NONE, combine, decode, encode, nulls, number
 from traces.schema import COMPACT, SCHEMA
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def assemble(
     """Fill every column as far as the trace allows, sorted by start."""
     knows_process = timeline.gpu["process"].null_count == 0
     rows = _sorted(linking.link(timeline))
-    timeline.gpu = timeline.gpu.schema.empty_table()  # `rows` holds all of it: not twice
+    _forget(timeline)
     times = _times(rows, reader_knows_process=knows_process)
     replays = graphs.number(rows)
     ledgered = pa.table({"rank": rows["rank"], "device": rows["device"], **times.columns})
@@ -79,10 +79,9 @@ def assemble(
     columns |= work.columns(rows, columns["category"], timeline.ops, _visible(timeline))
     if zipped:
         columns |= _logged(columns, zipped)
-    rest = {f.name: pa.nulls(rows.num_rows, f.type) for f in COMPACT if f.name not in columns}
-    del rows
+    rest = {f.name: nulls(rows.num_rows, f.type) for f in COMPACT if f.name not in columns}
     table = pa.table(rest | columns, schema=COMPACT)
-    del rest, columns
+    del rest, columns, rows, said, replays, ledgered, exclusive
     by_kernels = layers.infer(table, times.good)
     table = table.set_column(COMPACT.get_field_index("layer"), COMPACT.field("layer"), by_kernels.layer)
     causes = gaps.causes(table, gap, _on_run_clock(timeline.host, times.first))
@@ -94,6 +93,13 @@ def assemble(
     if zipped and not zipped.health["matched"] + zipped.health["mismatched"]:
         notes.append("launch log: not used, the trace has neither CUDA-graph replays nor ranges of steps")
     return Assembled(table, steps, times.first, zipped.health if zipped else None, by_kernels.health, notes)
+
+
+def _forget(timeline: Timeline) -> None:
+    """Let go of what `rows` holds by now, and of columns and calls that nothing asks for after linking."""
+    timeline.gpu = timeline.gpu.schema.empty_table()
+    timeline.ops = timeline.ops.select(list(work.CALL))
+    timeline.host = gaps.waits(timeline.host)
 
 
 def _sorted(rows: pa.Table) -> pa.Table:
@@ -204,6 +210,8 @@ def _visible(timeline: Timeline) -> int | None:
 
 def _replays(found: graphs.Replays) -> Columns:
     absent = found.ordinal == NONE
+    if absent.all():
+        return {n: nulls(len(absent), pa.int32()) for n in ("graph_ordinal", "graph_replay")}
     return {
         "graph_ordinal": pa.array(found.ordinal, mask=absent),
         "graph_replay": pa.array(found.replay, mask=absent),

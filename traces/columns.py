@@ -22,6 +22,16 @@ NONE = -1
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
+def nulls(rows: int, kind: pa.DataType) -> pa.Array:
+    """All null, in pages that are never written and so take no memory. Fixed-width types and `TEXT`."""
+    width = 4 if kind == TEXT else max(1, kind.bit_width // 8)
+    zeros = pa.py_buffer(np.zeros(rows * width + 8, np.uint8))
+    if kind == TEXT:
+        codes = pa.Array.from_buffers(pa.int32(), rows, [zeros, zeros], null_count=rows)
+        return pa.DictionaryArray.from_arrays(codes, pa.array([], pa.string()))
+    return pa.Array.from_buffers(kind, rows, [zeros, zeros], null_count=rows)
+
+
 def encode(column: pa.ChunkedArray | pa.Array) -> tuple[Codes, list[str]]:
     """The code of each row (NONE for null) and the distinct texts, of a string or dictionary column."""
     if not pa.types.is_dictionary(column.type):

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traces.columns import NONE, combine, decode, matching
+from traces.columns import NONE, combine, decode, matching, nulls
 from traces.readers.timeline import GPU, HOST
 from traces.readers.times import INT64_MAX, INT64_MIN
 
@@ -244,7 +244,7 @@ def _rows(export: Export, read: pa.Table, kind: str, columns: dict[str, Any]) ->
         "correlation": read["correlationId"],
     }
     made = {
-        f.name: _fitting(columns[f.name], f.type) if f.name in columns else pa.nulls(len(start), f.type)
+        f.name: _fitting(columns[f.name], f.type) if f.name in columns else nulls(len(start), f.type)
         for f in GPU
     }
     return pa.table(made, schema=GPU)

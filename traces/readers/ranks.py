@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traces.columns import NONE, combine, encode, number
+from traces.columns import NONE, combine, encode, nulls, number
 from traces.readers.events import integer
 from traces.readers.pids import LABEL
 from traces.readers.times import INT64_MAX, INT64_MIN
@@ -72,7 +72,8 @@ def join(documents: list[Document], notes: Notes) -> dict[str, pa.Table]:
     tables = {route: _together(documents, route) for route in documents[0].tables}
     members, groups = _grouped(tables)
     owners = _processes(tables, members, len(groups), notes)
-    process = _owned(tables["gpu"], members["gpu"], owners, notes)
+    gpu = tables["gpu"]
+    process = _owned(gpu, members["gpu"], owners, notes)
     if process.null_count:
         _count_shared(tables["host"], notes)
     if labels := sum(group.label is not None for group in groups):
@@ -81,8 +82,11 @@ def join(documents: list[Document], notes: Notes) -> dict[str, pa.Table]:
     parties = max(len(set().union(*(d.ranks for d in documents))), sum(max(1, len(o)) for o in owners))
     if parties > 1 and None in [ranks[g] for g in np.unique(members["gpu"])]:
         notes.drop("ranks_merged_into_one_file", 0, parties)
-    rank = pa.array(ranks, pa.int32()).take(pa.array(members["gpu"]))
-    tables["gpu"] = _with(_with(tables["gpu"], "process", process), "rank", rank)
+    rank = pa.array(ranks, pa.int32())
+    rank = (
+        rank.take(pa.array(members["gpu"])) if rank.null_count < len(rank) else nulls(gpu.num_rows, rank.type)
+    )
+    tables["gpu"] = _with(_with(gpu, "process", process), "rank", rank)
     return {route: table.drop_columns([LABEL.name, _DOCUMENT]) for route, table in tables.items()}
 
 
@@ -166,7 +170,7 @@ def _apart(table: pa.Table, mine: NDArray[np.bool_], shared: set[int], by: int) 
 
 def _owned(gpu: pa.Table, member: Codes, owners: list[set[int]], notes: Notes) -> pa.Array:
     """The process of each GPU row; null for all of them where the trace does not tell that of each."""
-    unknown = pa.nulls(gpu.num_rows, pa.int64())
+    unknown = nulls(gpu.num_rows, pa.int64())
     if len(set().union(*owners)) < 2:  # no launch can be mistaken for that of another process
         return unknown
     own = pc.fill_null(gpu["process"], NONE).to_numpy()
