@@ -86,7 +86,7 @@ def metadata(path: Path, raw: bytes) -> Metadata:
         for part, kind in (("device", Device), ("source", _Source), ("health", _Health)):
             _part(meta[part], part, kind)
     except msgspec.ValidationError as error:
-        raise InputError(f"{path}: its metadata cannot be right ({error}); {_AGAIN}") from error
+        raise InputError(f"{path}: its metadata is incomplete or wrong ({error}); {_AGAIN}") from error
     if any(step["end_ns"] < step["start_ns"] for step in known["steps"]):
         raise InputError(f"{path}: a step ends before it starts; {_AGAIN}")
     return known

@@ -88,7 +88,7 @@ def test_bad_files_are_one_clear_sentence(tmp_path: Path) -> None:
     assert "columns missing" in problem(tmp_path / "old.parquet")
     partial = {METADATA_KEY: json.dumps({"schema_version": 1, "run_id": 5})}
     pq.write_table(SCHEMA.empty_table().replace_schema_metadata(partial), tmp_path / "partial.parquet")
-    assert "metadata cannot be right" in problem(tmp_path / "partial.parquet")
+    assert "metadata is incomplete or wrong" in problem(tmp_path / "partial.parquet")
     good = store.write(run([{"start_ns": i, "dur_ns": 1} for i in range(5000)]), tmp_path / "good.parquet")
     data = bytearray(good.read_bytes())
     data[200:400] = bytes(200)
