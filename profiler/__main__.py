@@ -9,12 +9,11 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from profiler.cli import build_parser
 from traces.errors import KernelgapError
 from traces.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import FrameType
 
 INTERRUPTED = 130
@@ -23,25 +22,37 @@ _MESSAGE_LIMIT = 2000
 
 def command() -> int:
     """The whole process: `python -m profiler` and the console script."""
-    if {"ingest", "show", "compare", "export"} & set(sys.argv[1:2]):
-        from traces.lean import without_pandas
-
-        without_pandas()
-    signal.signal(signal.SIGINT, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)  # before anything that takes time to import
     signal.signal(signal.SIGTERM, _terminate)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # names may hold what the terminal's encoding does not
             stream.reconfigure(errors="backslashreplace")
-    code = main()
+    code = main(prepare=_lean)
     with contextlib.suppress(OSError, ValueError):  # reported already, or a closed pipe
         sys.stdout.flush()
     return code
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb and return its exit code; expected failures are one line on stderr."""
-    arguments = build_parser().parse_args(argv)
+def _lean() -> None:
+    """For verbs that hand nothing to pandas."""
+    if {"ingest", "show", "compare", "export"} & set(sys.argv[1:2]):
+        from traces.lean import system_memory, without_pandas
+
+        system_memory()
+        without_pandas()
+
+
+def main(argv: Sequence[str] | None = None, prepare: Callable[[], None] | None = None) -> int:
+    """Run one verb and return its exit code; expected failures are one line on stderr.
+
+    `prepare` is called first, for what only a process of our own may do.
+    """
     try:
+        if prepare:
+            prepare()
+        from profiler.cli import build_parser
+
+        arguments = build_parser().parse_args(argv)
         code = int(arguments.run(arguments))
         sys.stdout.flush()
         return code

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from traces import flags, ledger, linking, phases, repetition
 from traces.analysis import gaps
 from traces.attribution import graphs, launch_log, layers, modules, work
-from traces.columns import NONE, combine, decode, encode, number
+from traces.columns import NONE, combine, decode, encode, nulls, number
 from traces.schema import COMPACT, SCHEMA
 
 if TYPE_CHECKING:
@@ -49,9 +49,10 @@ def assemble(
     timeline: Timeline, classifier: Classifier, log: list[list[launch_log.Line]] | None = None
 ) -> Assembled:
     """Fill every column as far as the trace allows, sorted by start."""
-    rows = linking.link(timeline)
-    rows = rows.take(pc.sort_indices(rows, sort_keys=[("start", "ascending"), ("dur", "ascending")]))
-    times = _times(rows, reader_knows_process=timeline.gpu["process"].null_count == 0)
+    knows_process = timeline.gpu["process"].null_count == 0
+    rows = _sorted(linking.link(timeline))
+    _forget(timeline)
+    times = _times(rows, reader_knows_process=knows_process)
     replays = graphs.number(rows)
     ledgered = pa.table({"rank": rows["rank"], "device": rows["device"], **times.columns})
     exclusive, gap, _ = ledger.close(ledgered)
@@ -78,10 +79,9 @@ def assemble(
     columns |= work.columns(rows, columns["category"], timeline.ops, _visible(timeline))
     if zipped:
         columns |= _logged(columns, zipped)
-    rest = {f.name: pa.nulls(rows.num_rows, f.type) for f in COMPACT if f.name not in columns}
-    del rows
+    rest = {f.name: nulls(rows.num_rows, f.type) for f in COMPACT if f.name not in columns}
     table = pa.table(rest | columns, schema=COMPACT)
-    del rest, columns
+    del rest, columns, rows, said, replays, ledgered, exclusive
     by_kernels = layers.infer(table, times.good)
     table = table.set_column(COMPACT.get_field_index("layer"), COMPACT.field("layer"), by_kernels.layer)
     causes = gaps.causes(table, gap, _on_run_clock(timeline.host, times.first))
@@ -93,6 +93,21 @@ def assemble(
     if zipped and not zipped.health["matched"] + zipped.health["mismatched"]:
         notes.append("launch log: not used, the trace has neither CUDA-graph replays nor ranges of steps")
     return Assembled(table, steps, times.first, zipped.health if zipped else None, by_kernels.health, notes)
+
+
+def _forget(timeline: Timeline) -> None:
+    """Let go of what `rows` holds by now, and of columns and calls that nothing asks for after linking."""
+    timeline.gpu = timeline.gpu.schema.empty_table()
+    timeline.ops = timeline.ops.select(list(work.CALL))
+    timeline.host = gaps.waits(timeline.host)
+
+
+def _sorted(rows: pa.Table) -> pa.Table:
+    """Rows by start, then duration; most traces have them so already, and are not copied."""
+    order = pc.sort_indices(rows, sort_keys=[("start", "ascending"), ("dur", "ascending")])
+    if np.array_equal(order, np.arange(rows.num_rows)):
+        return rows
+    return rows.take(order)
 
 
 def _times(rows: pa.Table, *, reader_knows_process: bool) -> Times:
@@ -152,7 +167,8 @@ def _copied(rows: pa.Table) -> Columns:
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(kind):
         return decode(*encode(column))
-    return column.cast(kind).combine_chunks()
+    cast = column.cast(kind)
+    return cast.chunk(0) if cast.num_chunks == 1 else cast.combine_chunks()
 
 
 def _labels(rows: pa.Table, classifier: Classifier, zipped: launch_log.Zipped | None) -> Columns:
@@ -194,6 +210,8 @@ def _visible(timeline: Timeline) -> int | None:
 
 def _replays(found: graphs.Replays) -> Columns:
     absent = found.ordinal == NONE
+    if absent.all():
+        return {n: nulls(len(absent), pa.int32()) for n in ("graph_ordinal", "graph_replay")}
     return {
         "graph_ordinal": pa.array(found.ordinal, mask=absent),
         "graph_replay": pa.array(found.replay, mask=absent),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.compute as pc
 
 from traces.assemble import assemble
-from traces.attribution import launch_log
+from traces.attribution import launch_log, patience
 from traces.attribution.classify import default_classifier
 from traces.columns import encode
 from traces.errors import InputError
@@ -37,13 +37,15 @@ def ingest(path: Path, log: Path | None = None, classifier: Classifier | None = 
     disk they are plain strings.
 
     Raises InputError when a file is missing, unreadable, or without GPU rows, MissingToolError when a report
-    needs nsys and there is none.
+    needs nsys and there is none, UsageError when a user's rule takes for ever.
     """
     lines = launch_log.read(log) if log else None
     timeline, digest = _read(path)
     if not timeline.gpu.num_rows:
         raise InputError(f"{path}: no GPU rows among {timeline.events:,} events; {timeline.hint or _HINT}")
     classifier = classifier or default_classifier()
+    if classifier.user is not None:
+        patience.check(classifier, _counts(timeline.gpu["name"]), _counts(timeline.ops["name"]))
     made = assemble(timeline, classifier, lines)
     meta = _metadata(timeline, {"file": path.name, "sha256": digest})
     meta["time_base_unix_ns"] = saturate(timeline.base_unix_ns + made.first)
@@ -51,7 +53,10 @@ def ingest(path: Path, log: Path | None = None, classifier: Classifier | None = 
     meta["health"] = _health(timeline, made.table)
     meta["health"]["notes"] = made.notes
     if classifier.user is not None:
-        meta["health"]["rules"] = classifier.user
+        if any(rule.user for rule in classifier.rules):
+            meta["health"]["rules"] = classifier.user
+        else:
+            made.notes.append(f"rules: {classifier.user['file']} holds none; the shipped ones decided")
     if made.layers is not None:
         meta["health"]["layers"] = made.layers
     if made.log_health is not None:
@@ -106,7 +111,7 @@ def _health(timeline: Timeline, table: pa.Table) -> dict[str, Any]:
         for reason in flag.split(","):
             doubts[reason] = doubts.get(reason, 0) + count
     kinds = _counts(table["kind"])
-    unknown = table.filter(pc.equal(table["category"], "unknown"))
+    unknown = table["exclusive_ns"].filter(pc.equal(table["category"], "unknown"))
     return {
         "events": timeline.events,
         "rows": {k: kinds[k] for k in KINDS if k in kinds},
@@ -114,8 +119,8 @@ def _health(timeline: Timeline, table: pa.Table) -> dict[str, Any]:
         "repaired": timeline.notes.repaired,
         "flagged": dict(sorted(doubts.items())),
         "orphans": _counts(table["link"]).get("orphan", 0),
-        "disagreed": pc.sum(pc.ends_with(table["rule"].cast("string"), "!")).as_py() or 0,
-        "unknown": {"rows": unknown.num_rows, "exclusive_ns": pc.sum(unknown["exclusive_ns"]).as_py() or 0},
+        "disagreed": sum(count for rule, count in _counts(table["rule"]).items() if rule.endswith("!")),
+        "unknown": {"rows": len(unknown), "exclusive_ns": pc.sum(unknown).as_py() or 0},
     }
 
 

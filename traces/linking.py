@@ -20,6 +20,7 @@ from traces.schema import LINKS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from traces.columns import Codes
     from traces.readers.timeline import Timeline
 
     Int64s = NDArray[np.int64]
@@ -86,13 +87,21 @@ def _join_ids(host: pa.Table, gpu: pa.Table) -> tuple[Int64s, Int64s]:
     theirs, wanted = (pc.fill_null(t["correlation"], 0).to_numpy() for t in (host, gpu))
     if gpu["process"].null_count:
         return theirs, wanted
-    process, correlation = (
-        number(pa.chunked_array([c for t in (host, gpu) for c in t[n].chunks], pa.int64()))
-        for n in ("process", "correlation")
-    )
-    ids, _, _ = combine(process, correlation)
-    ids = np.where(np.concatenate([theirs, wanted]) == 0, 0, ids + 1)
+    process = number(pa.chunked_array([c for t in (host, gpu) for c in t["process"].chunks], pa.int64()))
+    correlation = np.concatenate([theirs, wanted])
+    ids = correlation if not process.any() else _paired(process, correlation)
     return ids[: len(theirs)], ids[len(theirs) :]
+
+
+def _paired(process: Codes, correlation: Int64s) -> Int64s:
+    """One id for each pair of process (counted from 0) and correlation id; 0 for correlation 0."""
+    low = int(correlation.min(initial=0))
+    span = int(correlation.max(initial=0)) - low + 1
+    if span <= 2**62 // (int(process.max()) + 1):
+        ids = process.astype(np.int64) * span + (correlation - low)
+    else:
+        ids, _, _ = combine(process, number(pa.array(correlation)))
+    return np.where(correlation == 0, 0, ids + 1)
 
 
 def _ops(gpu: pa.Table, ops: pa.Table, known: NDArray[np.bool_]) -> Int64s:

@@ -63,13 +63,14 @@ def _choose(rows: pa.Table, ranges: pa.Table, names: list[str], parsed: list[Par
     user = np.array([p is not None for p in parsed], dtype=bool) & ~ours & ~profiler
     when, known = moments(rows)
     left_open = never_closed(ranges)
+    places = rows.select(["process", "thread"])
     chosen = np.full(rows.num_rows, NONE, np.int64)
     for unclosed, everywhere, which in product((False, True), (False, True), (ours, user, profiler)):
         open_ = known & (chosen == NONE)
         index = np.flatnonzero(which & (left_open == unclosed))
         if not len(index) or not open_.any():
             continue
-        mine, asked = ranges.take(pa.array(index)), rows.filter(pa.array(open_))
+        mine, asked = ranges.take(pa.array(index)), places.filter(pa.array(open_))
         keys, at = thread_keys(mine, asked)
         if everywhere:
             keys, at = _process_keys(mine, asked)

@@ -6,11 +6,13 @@ nanoseconds relative to `time_base_unix_ns`, which is chosen so that the first u
 
 from __future__ import annotations
 
-from typing import Any, Final, NotRequired, TypedDict
+from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 import pyarrow as pa
+from msgspec import Meta
 
 from traces.columns import TEXT
+from traces.readers.times import INT64_MAX, INT64_MIN
 
 SCHEMA_VERSION: Final = 1
 METADATA_KEY: Final = "kernel_timeline"
@@ -80,13 +82,19 @@ COLUMNS: Final = tuple(SCHEMA.names)
 COMPACT: Final = pa.schema([(f.name, TEXT if f.type == pa.string() else f.type) for f in SCHEMA])
 
 
+Natural = Annotated[int, Meta(ge=0, le=INT64_MAX)]
+Positive = Annotated[int, Meta(ge=1, le=INT64_MAX)]
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)]
+
+
 class Step(TypedDict):
     """One tile: from the first kernel of a step to the first kernel of the next, ns."""
 
     phase: str
-    step: int
-    start_ns: int
-    end_ns: int
+    step: Int32
+    start_ns: Natural
+    end_ns: Natural
     complete: bool
     inferred: bool
 
@@ -94,18 +102,25 @@ class Step(TypedDict):
 class Unprofiled(TypedDict):
     """Wall time of one step without a profiler, ns."""
 
-    n: int
-    median_ns: int
-    iqr_ns: int
+    n: Positive
+    median_ns: Positive
+    iqr_ns: Natural
 
 
 class Workload(TypedDict):
     """What one run was asked to do."""
 
-    batch: int
-    prompt: int
-    new_tokens: int
+    batch: Positive
+    prompt: Positive
+    new_tokens: Natural
     dtype: str
+
+
+class Device(TypedDict, total=False):
+    """What every reader may ask of a device; it may say more."""
+
+    name: str | None
+    type: str | None
 
 
 class Metadata(TypedDict):
@@ -121,10 +136,10 @@ class Metadata(TypedDict):
     # Later additions to version 1: older runs lack them.
     choices: NotRequired[dict[str, Any] | None]  # what a variant left to measurement, and what it chose
     weights: NotRequired[dict[str, Any] | None]  # random with a seed, or of a checkpoint with a name
-    device: dict[str, Any]
+    device: dict[str, Any]  # with the fields of `Device`
     versions: dict[str, Any]
     source: dict[str, Any]  # file name, sha256
-    time_base_unix_ns: int
+    time_base_unix_ns: Int64
     steps: list[Step]
     unprofiled: dict[str, Unprofiled] | None
     health: dict[str, Any]

@@ -15,14 +15,14 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from traces import checks
 from traces.errors import InputError, OutputError
-from traces.schema import METADATA_KEY, SCHEMA, SCHEMA_VERSION, Metadata
+from traces.schema import COMPACT, METADATA_KEY, SCHEMA, Metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,6 +31,8 @@ ROW_GROUP = 131_072
 # Times and counters grow steadily: deltas pack far better than a dictionary does.
 _DELTA = ("start_ns", "dur_ns", "used_ns", "exclusive_ns", "gap_ns", "launch_start_ns", "launch_dur_ns",
           "correlation")  # fmt: skip
+_FINDABLE = ["start_ns", "dur_ns", "used_ns", "step", "layer", "rank", "device"]  # with least and most
+_SMALL = 4096  # texts
 
 
 @dataclass(frozen=True)
@@ -124,24 +126,36 @@ def check_writable(folder: Path) -> None:
 
 
 def _write_groups(run: Run, path: Path) -> None:
-    """Text is plain on disk; turning it so one row group at a time keeps memory small."""
-    metadata = {METADATA_KEY: json.dumps(run.meta, ensure_ascii=True)}
+    """Dictionary columns go to the file as they are, which reads back as plain text; large ones as text."""
     table = run.table.select(SCHEMA.names)
+    schema = pa.schema([(f.name, _written(table, f)) for f in SCHEMA])
     with (
         path.open("wb") as file,
         pq.ParquetWriter(
             file,  # pyarrow takes no path whose name is not UTF-8
-            SCHEMA.with_metadata(metadata),
+            schema,
             compression="zstd",
             use_dictionary=[n for n in SCHEMA.names if n not in _DELTA],
             column_encoding=dict.fromkeys(_DELTA, "DELTA_BINARY_PACKED"),
             sorting_columns=[pq.SortingColumn(SCHEMA.get_field_index("start_ns"))],
+            write_statistics=_FINDABLE,
             write_page_checksum=True,
+            store_schema=False,  # the columns' types are Parquet's own, whatever they were in memory
         ) as writer,
     ):
         for first in range(0, max(table.num_rows, 1), ROW_GROUP):
-            group = table.slice(first, ROW_GROUP).cast(SCHEMA).replace_schema_metadata(metadata)
+            group = table.slice(first, ROW_GROUP).cast(schema).replace_schema_metadata(None)
             writer.write_table(group, row_group_size=ROW_GROUP)
+        writer.add_key_value_metadata({METADATA_KEY: json.dumps(run.meta, ensure_ascii=True)})
+
+
+def _written(table: pa.Table, field: pa.Field) -> pa.DataType:
+    """The type that a column is written from: every row group repeats a dictionary, so only a small one."""
+    column = table[field.name]
+    if not pa.types.is_dictionary(column.type):
+        return field.type
+    small = column.num_chunks and max(len(c.dictionary) for c in column.chunks) <= _SMALL
+    return COMPACT.field(field.name).type if small else field.type
 
 
 def copy(source: Path, target: Path, *, compress: bool = False) -> Path:
@@ -178,22 +192,21 @@ def _umask() -> int:
 
 
 def read(path: Path) -> Run:
-    """Read a run. Raises InputError when it is missing, a folder, damaged, foreign or too new."""
+    """Read a run. Raises InputError when it is missing, a folder, damaged, foreign, too new or impossible."""
     meta = read_metadata(path)
     try:
         with path.open("rb") as file:
-            stored = pq.read_table(file, page_checksum_verification=True)
+            stored = pq.read_table(file, columns=SCHEMA.names, page_checksum_verification=True)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(
             f"{path}: damaged Parquet ({_first_line(error)}); copy or ingest it again"
         ) from error
     try:
-        table = stored.select(SCHEMA.names).replace_schema_metadata(None).cast(SCHEMA)
+        table = stored.replace_schema_metadata(None).cast(SCHEMA)
         table.validate(full=True)
     except (ValueError, pa.ArrowException) as error:
         raise InputError(f"{path}: its columns are not those of a run; ingest the trace again") from error
-    if any(table[name].null_count for name in ("start_ns", "used_ns")):
-        raise InputError(f"{path}: rows without a time; ingest the trace again")
+    checks.table(path, table)
     return Run(table, meta, path)
 
 
@@ -206,7 +219,7 @@ def read_metadata(path: Path) -> Metadata:
             raise InputError(f"{path}: no such file")
         with path.open("rb") as file:
             schema = pq.read_schema(file)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(
             f"{path}: not a readable Parquet file ({_first_line(error)}); "
             "turn a trace into a run with `python -m profiler ingest`"
@@ -218,26 +231,8 @@ def _checked(path: Path, schema: pa.Schema) -> Metadata:
     raw = (schema.metadata or {}).get(METADATA_KEY.encode())
     if raw is None:
         raise InputError(f"{path}: a Parquet file, but not a kernelgap run; make one with `profiler ingest`")
-    try:
-        meta: Any = json.loads(raw)
-        version = int(meta["schema_version"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{path}: its kernel_timeline metadata is damaged; ingest the trace again"
-        ) from error
-    if version > SCHEMA_VERSION:
-        raise InputError(
-            f"{path}: written by a newer kernelgap (schema {version}, we read {SCHEMA_VERSION}); upgrade"
-        )
-    try:
-        known = msgspec.convert(meta, Metadata)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{path}: its metadata is incomplete ({error}); ingest the trace again") from error
-    if any(step["end_ns"] < step["start_ns"] for step in known["steps"]):
-        raise InputError(f"{path}: a step ends before it starts; ingest the trace again")
-    missing = [n for n in SCHEMA.names if n not in schema.names]
-    if missing:
-        raise InputError(f"{path}: columns missing ({', '.join(missing[:5])}); ingest the trace again")
+    known = checks.metadata(path, raw)
+    checks.columns(path, schema)
     return known
 
 

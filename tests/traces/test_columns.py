@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,3 +34,29 @@ def test_numbers_of_nothing_and_of_null() -> None:
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.int32(), pa.int16(), pa.float32(), pa.bool_(), columns.TEXT])
+@pytest.mark.parametrize("rows", [0, 1, 9, 1000])
+def test_nulls_are_those_of_arrow(kind: pa.DataType, rows: int) -> None:
+    made = columns.nulls(rows, kind)
+    made.validate(full=True)
+    assert made.type == kind
+    assert made.null_count == rows
+    assert made.to_pylist() == [None] * rows
+
+
+@pytest.mark.parametrize("values", [[], [3, 3, 3], [None, None], [3, None, 3], [1, 2, 1], [-5, -5]])
+def test_numbering_a_constant_column_is_numbering(values: list[int | None]) -> None:
+    known = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    for column in (pa.array(values, pa.int64()), pa.chunked_array([pa.array(values, pa.int64())])):
+        assert columns.number(column).tolist() == [known[v] for v in values]
+
+
+@given(st.lists(st.tuples(st.integers(-2, 2), st.just(7), st.integers(0, 1)), max_size=30))
+def test_combining_is_the_same_with_constant_columns(rows: list[tuple[int, int, int]]) -> None:
+    parts = [np.array([r[i] for r in rows], np.int32) for i in range(3)]
+    numbers, first, counts = columns.combine(*parts)
+    assert len({*zip(rows, numbers.tolist(), strict=True)}) == len(set(rows)) == len(first)
+    assert [rows.index(rows[i]) for i in first] == first.tolist()
+    assert counts.tolist() == [rows.count(rows[i]) for i in first]

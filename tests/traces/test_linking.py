@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pytest
+
 from tests.traces.traces import host, kernel, op, trace, write
 from traces import linking
 from traces.readers import kineto
@@ -79,3 +82,13 @@ def test_external_id_helps_where_time_does_not(tmp_path: Path) -> None:
 def test_a_launch_that_bleeds_out_of_its_op_by_less_than_a_microsecond(tmp_path: Path) -> None:
     rows = linked(tmp_path, op("aten::mm", 10, 5), host("cudaLaunchKernel", 9.2, 3, 1), kernel("k", 30, 5, 1))
     assert rows["op"].to_pylist() == ["aten::mm"]
+
+
+@pytest.mark.parametrize("far", [9, 2**31, 2**63 - 1])
+def test_ids_of_several_processes_pair_with_their_own(far: int) -> None:
+    process = np.array([0, 1, 0, 1, 1], np.int32)
+    ids = linking._paired(process, np.array([5, 5, far, far, 0]))
+    assert ids[4] == 0
+    assert len(set(ids.tolist())) == 5
+    again = linking._paired(process, np.array([5, 5, 5, 5, 0]))
+    assert again.tolist() == [again[0], again[1], again[0], again[1], 0]

@@ -13,7 +13,8 @@ import pytest
 from tests.traces.builders import metadata, run
 from traces import store
 from traces.errors import InputError, OutputError
-from traces.schema import METADATA_KEY, SCHEMA
+from traces.schema import COMPACT, METADATA_KEY, SCHEMA
+from traces.store import Run
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,7 +88,7 @@ def test_bad_files_are_one_clear_sentence(tmp_path: Path) -> None:
     assert "columns missing" in problem(tmp_path / "old.parquet")
     partial = {METADATA_KEY: json.dumps({"schema_version": 1, "run_id": 5})}
     pq.write_table(SCHEMA.empty_table().replace_schema_metadata(partial), tmp_path / "partial.parquet")
-    assert "metadata is incomplete" in problem(tmp_path / "partial.parquet")
+    assert "metadata is incomplete or wrong" in problem(tmp_path / "partial.parquet")
     good = store.write(run([{"start_ns": i, "dur_ns": 1} for i in range(5000)]), tmp_path / "good.parquet")
     data = bytearray(good.read_bytes())
     data[200:400] = bytes(200)
@@ -107,6 +108,18 @@ def test_find_lists_newest_first_and_ignores_what_is_missing(tmp_path: Path) -> 
         path = store.write(run([{"start_ns": 0, "dur_ns": 1}]), tmp_path / f"{name}.parquet")
         os.utime(path, (1000 - age, 1000 - age))
     assert [p.stem for p in store.find([tmp_path, tmp_path / "absent"])] == ["new", "old"]
+
+
+@pytest.mark.parametrize("texts", [3, 5000])
+def test_dictionary_columns_are_plain_text_to_readers(tmp_path: Path, texts: int) -> None:
+    """Few texts go to the file as a dictionary, many as they are: nobody can tell."""
+    names = [f"kernel {i % texts}" for i in range(6000)]
+    plain = run([{"start_ns": i, "dur_ns": 1, "name": n, "op": None} for i, n in enumerate(names)])
+    compact = Run(plain.table.cast(COMPACT), plain.meta)
+    stored = [pq.read_table(store.write(r, tmp_path / "a.parquet", force=True)) for r in (plain, compact)]
+    assert stored[0].equals(stored[1])
+    assert stored[1].replace_schema_metadata(None).equals(plain.table)
+    assert store.read(tmp_path / "a.parquet").table["name"].to_pylist() == names
 
 
 KILLS = 50

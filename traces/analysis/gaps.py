@@ -47,9 +47,14 @@ def causes(rows: pa.Table, gap: Int64s, host: pa.Table) -> pa.DictionaryArray:
     return decode(out, GAP_CAUSES)
 
 
+def waits(host: pa.Table) -> pa.Table:
+    """Of the host calls those in which the host waits for the device."""
+    return host.filter(matching(host["name"], "Synchronize"))
+
+
 def _waiting(rows: pa.Table, idle_from: Int64s, host: pa.Table) -> NDArray[np.bool_]:
     """True where the launching thread sat in a synchronising call when the device became idle."""
-    syncs = host.filter(matching(host["name"], "Synchronize"))
+    syncs = waits(host)
     keys, at = thread_keys(syncs, rows)
     inside: NDArray[np.bool_] = enclosing(syncs, keys, idle_from, at) != NONE
     return inside

@@ -103,6 +103,17 @@ class Classifier:
             self._matches[seen] = rule, None if settled else _first(self._name_backends, parts)
         return self._matches[seen]
 
+    def texts(self, kernels: Iterable[str], ops: Iterable[str]) -> dict[str, list[str]]:
+        """By each of `PARTS` the distinct texts that a rule on it may be asked about."""
+        ops = list(
+            ops
+        )  # the name of a CPU row is an op, and asked about like a kernel's where no rule knows it
+        parsed = [_parts(names.parse(name)) for name in {*kernels, *ops}]
+        found = {
+            part: sorted({t for p in parsed if (t := p[part]) is not None}) for part in PARTS if part != "op"
+        }
+        return {**found, "op": sorted({*kernels, *ops})}
+
     def match_op(self, op: str) -> tuple[Rule | None, Rule | None]:
         """The rules that decide an op's category and backend."""
         return _search(self._op_rules, op), _search(self._op_backends, op)

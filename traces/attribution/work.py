@@ -39,7 +39,7 @@ _WORKERS: Final = (
     (frozenset((*attention.FORMULAS, *attention.OURS)), ("attention", "fused")),
     (frozenset(memory.FORMULAS), (*GROUPS["small_op"], "memcpy", "unknown")),
 )
-_CALL: Final = ("name", "dims", "types", "strides", "concrete")
+CALL: Final = ("name", "dims", "types", "strides", "concrete")
 
 
 def of_op(
@@ -84,9 +84,9 @@ def columns(
     found = np.full(rows.num_rows, NONE, np.int64)
     works: list[Work | None] = []
     index = _workers(rows, category)
-    calls = ops.take(rows["op_row"].take(pa.array(index))).select(list(_CALL))
+    calls = ops.select(list(CALL)).take(rows["op_row"].take(pa.array(index)))
     if len(index):
-        coded = [encode(calls[n]) for n in _CALL]
+        coded = [encode(calls[n]) for n in CALL]
         number = coded[0][0].astype(np.int64)
         for codes, _ in coded[1:]:
             number, first, _ = combine(number.astype(np.int32), codes)

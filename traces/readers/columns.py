@@ -6,8 +6,6 @@ Strings are dictionary-encoded here: a trace has thousands of rows for each dist
 from __future__ import annotations
 
 import json
-from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traces.attribution import work
+from traces.readers.batch import Batch, Faults
 from traces.readers.events import Args, decode_many, integer
+from traces.readers.pids import LABEL, owners, split
 from traces.readers.timeline import GPU, HOST, MODULE_CALL, OPS, RANGES, UNCLOSED
 from traces.readers.times import INT64_MAX, INT64_MIN, InexactError, nanoseconds
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from traces.readers.events import Event
-    from traces.readers.salvage import Notes
 
 # Modern names first, then those of 2021 and 2022; compared in lower case.
 KINDS: Final = {
@@ -44,25 +43,12 @@ ROUTES: Final = (
     | dict.fromkeys(OP_CATEGORIES, "op")
     | dict.fromkeys(RANGE_CATEGORIES, "range")
 )
-SCHEMAS: Final = {"gpu": GPU, "host": HOST, "op": OPS, "range": RANGES.append(UNCLOSED)}
+# With the label of the pid; of a GPU row, `process` is its pid where that is not its device.
+SCHEMAS: Final = {
+    route: schema.append(LABEL)
+    for route, schema in {"gpu": GPU, "host": HOST, "op": OPS, "range": RANGES.append(UNCLOSED)}.items()
+}
 _NO_ARGS: Final = Args()
-
-
-@dataclass
-class Batch:
-    """The rows of one stretch of a trace. `dropped` and `repaired` count by reason, as `Notes` does."""
-
-    events: int
-    tables: dict[str, pa.Table]
-    dropped: Counter[str]
-    repaired: Counter[str]
-
-    def report(self, notes: Notes, offset: int) -> None:
-        """Add the counts to `notes`, as found at `offset`."""
-        for reason, count in self.dropped.items():
-            notes.drop(reason, offset, count)
-        for reason, count in self.repaired.items():
-            notes.repair(reason, offset, count)
 
 
 def decode(text: bytes | memoryview) -> Batch:
@@ -79,11 +65,12 @@ def build(events: list[Event]) -> Batch:
     for event in events:
         if event.ph == "X":
             routes[event.cat].append(event)
-    batch = Batch(len(events), {}, Counter(), Counter())
+    tables, faults = {}, Faults()
     for route, routed in routes.routed.items():
         if routed:
-            batch.tables[route] = _BUILDERS[route](routed, batch)
-    return batch
+            faults.events = routed
+            tables[route] = _BUILDERS[route](routed, faults)
+    return Batch(len(events), tables, faults.dropped, faults.repaired, faults.first(events))
 
 
 class _Routes(dict[str, list[Any]]):
@@ -120,73 +107,79 @@ class _Nowhere(list[Any]):
         """Forget it."""
 
 
-def _gpu(events: list[Event], batch: Batch) -> pa.Table:
+def _gpu(events: list[Event], faults: Faults) -> pa.Table:
     args = [e.args or _NO_ARGS for e in events]
+    pids, labels = split([e.pid for e in events])
+    devices = [p if a.device is None else a.device for p, a in zip(pids, args, strict=True)]
     columns: dict[str, Any] = {
+        "label": labels,
+        "process": owners(pids, devices),
         "kind": pa.array([KINDS[e.cat.lower()] for e in events], pa.string()).dictionary_encode(),
-        "name": _names(events, batch),
+        "name": _names(events, faults),
         # A GPU row's pid is its device and its tid its stream, where args do not say.
-        "device": _ints([e.pid if a.device is None else a.device for e, a in zip(events, args, strict=True)],
-                        batch, pa.int32()),
+        "device": _ints(devices, faults, pa.int32()),
         "stream": _ints([_stream(e.tid) if a.stream is None else a.stream
-                         for e, a in zip(events, args, strict=True)], batch),
-        "correlation": _ints([a.correlation for a in args], batch),
-        "external": _ints([a.external for a in args], batch),
-        "graph_id": _ids([a.graph_id for a in args], batch),
-        "graph_node": _ids([a.graph_node for a in args], batch),
-        "bytes": _ints([a.bytes for a in args], batch),
-        "registers": _ints([a.registers for a in args], batch, pa.int32()),
-        "shared_bytes": _ints([a.shared for a in args], batch, pa.int32()),
+                         for e, a in zip(events, args, strict=True)], faults),
+        "correlation": _ints([a.correlation for a in args], faults),
+        "external": _ints([a.external for a in args], faults),
+        "graph_id": _ids([a.graph_id for a in args], faults),
+        "graph_node": _ids([a.graph_node for a in args], faults),
+        "bytes": _ints([a.bytes for a in args], faults),
+        "registers": _ints([a.registers for a in args], faults, pa.int32()),
+        "shared_bytes": _ints([a.shared for a in args], faults, pa.int32()),
         "occupancy": _occupancy([a.occupancy for a in args]),
     }  # fmt: skip
     columns |= _shapes("grid", [a.grid for a in args]) | _shapes("block", [a.block for a in args])
-    return _table(columns, GPU, events, batch)
+    return _table(columns, SCHEMAS["gpu"], events, faults)
 
 
-def _host(events: list[Event], batch: Batch) -> pa.Table:
-    correlation = _ints([e.args.correlation if e.args else None for e in events], batch)
-    return _table({"correlation": correlation, **_where(events, batch)}, HOST, events, batch)
+def _host(events: list[Event], faults: Faults) -> pa.Table:
+    correlation = _ints([e.args.correlation if e.args else None for e in events], faults)
+    return _table({"correlation": correlation, **_where(events, faults)}, SCHEMAS["host"], events, faults)
 
 
-def _ops(events: list[Event], batch: Batch) -> pa.Table:
+def _ops(events: list[Event], faults: Faults) -> pa.Table:
     args = [e.args or _NO_ARGS for e in events]
     shaped = [a if e.name in work.KNOWN else _NO_ARGS for e, a in zip(events, args, strict=True)]
     columns = {
-        "external": _ints([a.external for a in args], batch),
+        "external": _ints([a.external for a in args], faults),
         "dims": _texts([a.dims for a in shaped]),
         "types": _texts([a.types for a in shaped]),
         "strides": _texts([a.strides for a in shaped]),
         "concrete": _texts([a.concrete for a in shaped]),
-        **_where(events, batch),
+        **_where(events, faults),
     }
-    return _table(columns, OPS, events, batch)
+    return _table(columns, SCHEMAS["op"], events, faults)
 
 
-def _ranges(events: list[Event], batch: Batch) -> pa.Table:
+def _ranges(events: list[Event], faults: Faults) -> pa.Table:
     unclosed = [e.args is not None and str(e.args.finished).lower() == "false" for e in events]
-    return _table({"unclosed": pa.array(unclosed), **_where(events, batch)}, SCHEMAS["range"], events, batch)
+    return _table(
+        {"unclosed": pa.array(unclosed), **_where(events, faults)}, SCHEMAS["range"], events, faults
+    )
 
 
-_BUILDERS: Final[dict[str, Callable[[list[Event], Batch], pa.Table]]] = {
+_BUILDERS: Final[dict[str, Callable[[list[Event], Faults], pa.Table]]] = {
     "gpu": _gpu, "host": _host, "op": _ops, "range": _ranges,
 }  # fmt: skip
 
 
-def _where(events: list[Event], batch: Batch) -> dict[str, Any]:
+def _where(events: list[Event], faults: Faults) -> dict[str, Any]:
+    pids, labels = split([e.pid for e in events])
     return {
-        "name": _names(events, batch),
-        "process": _ints([e.pid for e in events], batch),
-        "thread": _ints([e.tid for e in events], batch),
+        "name": _names(events, faults),
+        "label": labels,
+        "process": _ints(pids, faults),
+        "thread": _ints([e.tid for e in events], faults),
     }
 
 
-def _table(columns: dict[str, Any], schema: pa.Schema, events: list[Event], batch: Batch) -> pa.Table:
+def _table(columns: dict[str, Any], schema: pa.Schema, events: list[Event], faults: Faults) -> pa.Table:
     """Columns in the order of the schema, null where the trace does not know; rows without a start go."""
     start, good = nanoseconds([e.ts for e in events])
     dur, known = nanoseconds([e.dur for e in events])
-    batch.dropped.update({"no_timestamp": int((~good).sum())})
-    batch.repaired.update({"no_duration": int((good & ~known).sum())})
-    batch.dropped, batch.repaired = +batch.dropped, +batch.repaired
+    faults.drop("no_timestamp", ~good)
+    faults.repair("no_duration", good & ~known)
     # Of a GPU row "unknown" must stay apart from "none"; for host rows 0 is good enough.
     unknown = ~known if schema is SCHEMAS["gpu"] else None
     columns |= {"start": pa.array(start), "dur": pa.array(dur, mask=unknown)}
@@ -195,20 +188,21 @@ def _table(columns: dict[str, Any], schema: pa.Schema, events: list[Event], batc
     return table if good.all() else table.filter(pa.array(good))
 
 
-def _strings(values: Sequence[str], batch: Batch) -> pa.Array:
+def _strings(values: Sequence[str], faults: Faults) -> pa.Array:
     """Texts; half of a surrogate pair (`\\ud800` in JSON) is no character, and is replaced and counted."""
     try:
         return pa.array(values, pa.string()).dictionary_encode()
     except UnicodeEncodeError:
         texts = [v.encode(errors="replace").decode() for v in values]
-        batch.repaired.update({"bad_utf8": sum(t != v for t, v in zip(texts, values, strict=True))})
+        faults.repair("bad_utf8", [t != v for t, v in zip(texts, values, strict=True)])
         return pa.array(texts, pa.string()).dictionary_encode()
 
 
-def _names(events: list[Event], batch: Batch) -> pa.Array:
+def _names(events: list[Event], faults: Faults) -> pa.Array:
     names = [e.name for e in events]
-    batch.repaired.update({"no_name": names.count("")})
-    return _strings(names, batch)
+    if "" in names:
+        faults.repair("no_name", [not n for n in names])
+    return _strings(names, faults)
 
 
 def _texts(raws: list[Raw]) -> pa.Array:
@@ -219,7 +213,7 @@ def _texts(raws: list[Raw]) -> pa.Array:
     return pa.array(distinct, pa.string()).take(coded.indices).dictionary_encode()
 
 
-def _ints(values: list[Any], batch: Batch, kind: pa.DataType = pa.int64()) -> pa.Array:  # noqa: B008
+def _ints(values: list[Any], faults: Faults, kind: pa.DataType = pa.int64()) -> pa.Array:  # noqa: B008
     """Integers of any spelling; what does not fit is null and counted."""
     try:
         return pa.array(values, kind)
@@ -227,16 +221,16 @@ def _ints(values: list[Any], batch: Batch, kind: pa.DataType = pa.int64()) -> pa
         numbers = [integer(v) for v in values]
         low, high = (INT64_MIN, INT64_MAX) if kind == pa.int64() else (-(2**31), 2**31 - 1)
         fits = [v if v is not None and low <= v <= high else None for v in numbers]
-        lost = sum(f is None and v not in (None, "") for f, v in zip(fits, values, strict=True))
-        batch.repaired.update({"unusable_number": lost})
+        lost = [f is None and v not in (None, "") for f, v in zip(fits, values, strict=True)]
+        faults.repair("unusable_number", lost)
         return pa.array(fits, kind)
 
 
-def _ids(values: list[Any], batch: Batch) -> pa.Array:
+def _ids(values: list[Any], faults: Faults) -> pa.Array:
     """Graph ids: 0 means that there is none."""
     if not any(values):
         return pa.nulls(len(values), pa.int64())
-    ids = _ints(values, batch)
+    ids = _ints(values, faults)
     return pc.if_else(pc.equal(ids, 0), None, ids)
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traces.columns import nulls
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -88,7 +90,7 @@ class _Column:
 
     def finish(self) -> pa.Array:
         if self.values is None:
-            return pa.nulls(self.size, self.kind)
+            return nulls(self.size, self.kind)
         mask = None if self.known is None else ~self.known[: self.size]
         values = self.values[: self.size]
         self.values = self.known = None

@@ -17,7 +17,7 @@ import msgspec
 
 from traces.errors import InputError
 from traces.readers.events import DECODE_ERRORS, Event
-from traces.readers.salvage import Notes, balanced, recover, repair
+from traces.readers.salvage import Notes, balanced, place, recover, repair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,10 +26,12 @@ CHUNK: Final = 2 << 20
 MAX_PENDING: Final = 64 << 20  # no event, and no metadata, is larger than this
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
+_FURTHER = re.compile(rb"(?:[\s,\x1e]|\xef\xbb\xbf)*(?=[{\[])")
 _FIRST_KEY = re.compile(rb'\s*\{\s*("\w+")\s*:')
 _WINDOW: Final = 1 << 16
 _BLANK: Final = b" \r\n\t\xef\xbb\xbf"
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff", b"{\0", b"[\0", b"\0{", b"\0[")
+MAX_TAIL: Final = 8 << 20  # so far behind the events another document is looked for
 T = TypeVar("T")
 
 
@@ -41,8 +43,40 @@ class Stretch(NamedTuple):
     last: bool
 
 
+class Where(NamedTuple):
+    """Where the events of one stretch stand: `begins` as in `Salvaged`, `offset` the place of `text`."""
+
+    text: bytes
+    offset: int
+    begins: list[tuple[int, int]]
+
+    def place(self, number: int) -> int:
+        """Where in the whole text the event of that number begins."""
+        return self.offset + place(self.text, self.begins, number)
+
+
+class Text:
+    """What `read` gives, with text put back before it; `offset` is the place of the next byte."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read, self._back, self.offset = read, b"", 0
+
+    def read(self, size: int) -> bytes:
+        """What was put back, however long, else up to `size` bytes; empty at the end."""
+        text, self._back = self._back or self._read(size), b""
+        self.offset += len(text)
+        return text
+
+    def put_back(self, text: bytes) -> None:
+        """Give `text`, which was read last, once more."""
+        self._back, self.offset = text, self.offset - len(text)
+
+
 class EventStream(Generic[T]):
-    """Iterate over (offset, decoded stretch); `metadata` and `notes` are complete when it is exhausted.
+    """Iterate over (where, decoded stretch); `metadata` and `notes` are complete when it is exhausted.
+
+    If another document follows the first one in the same text, `following` then reads that, with the same
+    `notes`.
 
     `submit(text)` starts to decode a stretch and returns a function that gives the result, or None if it
     is not strict JSON; up to `ahead` of them are under way. `build` makes the same from recovered events.
@@ -50,49 +84,57 @@ class EventStream(Generic[T]):
 
     def __init__(
         self,
-        read: Callable[[int], bytes],
+        read: Callable[[int], bytes] | Text,
         where: str,
         submit: Callable[[bytes], Callable[[], T | None]],
         build: Callable[[list[Event]], T],
         ahead: int = 1,
+        notes: Notes | None = None,
     ) -> None:
         self.where = where
-        self.notes = Notes()
+        self.notes = notes or Notes()
+        self.following: EventStream[T] | None = None
         self.metadata: dict[str, Any] = {}
-        self._read, self._submit, self._build, self._ahead = read, submit, build, ahead
-        self._pending, self._offset = b"", 0  # text not cut yet, and its place in the whole
+        self._text = read if isinstance(read, Text) else Text(read)
+        self._submit, self._build, self._ahead = submit, build, ahead
+        self._waiting: deque[tuple[Stretch, Callable[[], T | None]]] = deque()
+        self.begin = self._offset = self._text.offset
+        self._pending = b""  # text not cut yet; `_offset` is its place in the whole
         self._searched = 0  # no cut lies before this place of the pending text
         self._boundary = _BOUNDARY
         self._finished = self._done = False
 
-    def __iter__(self) -> Iterator[tuple[int, T]]:
+    def __iter__(self) -> Iterator[tuple[Where, T]]:
         head = self._find_array()
         if head is None:
             return
-        carry, ended, tail, end, end_of_array = b"", False, [], 0, 0
+        carry, ended, tail, end, end_of_array = b"", False, [], self._offset, 0
         for stretch, result in self._under_way():
             made = result()
             end = stretch.offset + len(stretch.text)
             if ended:
                 tail.append(stretch.text)
             elif made is not None and not carry:
-                yield stretch.offset, made
+                yield Where(stretch.text, stretch.offset, [(0, 0)]), made
             else:
                 text, offset = carry + stretch.text, stretch.offset - len(carry)
                 found = recover(text, offset, self.notes, last=stretch.last)
                 if found.events:
-                    yield offset, self._build(found.events)
+                    yield Where(text, offset, found.begins), self._build(found.events)
                 carry, ended = text[found.rest :], found.ended
                 self._refuse_endless(len(carry))
                 if ended:
                     tail, end_of_array, carry = [carry], offset + found.rest, b""
+            if ended and (behind := self._another(head, tail)) is not None:
+                tail = [b"".join(tail)[:behind]]
+                break
         if not ended and "truncated" not in self.notes.dropped:
             self.notes.drop("truncated", end)
         self._read_metadata(head, b"".join(tail), end_of_array)
 
     def _under_way(self) -> Iterator[tuple[Stretch, Callable[[], T | None]]]:
         """Stretches in order, with `ahead` of them submitted before the first one is asked for."""
-        waiting: deque[tuple[Stretch, Callable[[], T | None]]] = deque()
+        waiting = self._waiting
         while True:
             while len(waiting) < self._ahead and (stretch := self._cut()):
                 waiting.append((stretch, self._submit(stretch.text)))
@@ -124,7 +166,7 @@ class EventStream(Generic[T]):
     def _fill(self) -> None:
         """Bring in the next chunk of text."""
         if not self._finished:
-            chunk = self._read(CHUNK)
+            chunk = self._text.read(CHUNK)
             self._finished = not chunk
             self._pending += chunk
             self._refuse_endless(len(self._pending))
@@ -158,6 +200,21 @@ class EventStream(Generic[T]):
         if first := _FIRST_KEY.match(self._pending):  # nested objects seldom begin like an event
             self._boundary = re.compile(rb"\}\s*,\s*(?=\{\s*%b\s*:)" % first[1])
         return head
+
+    def _another(self, head: bytes, tail: list[bytes]) -> int | None:
+        """Where in `tail`, the text behind the array, this document ends and another follows, if so."""
+        if sum(map(len, tail)) > MAX_TAIL:
+            return None
+        text = b"".join(tail)
+        end = balanced(b"{" + text, 0, len(text) + 1) if head else 1
+        further = _FURTHER.match(text, end - 1) if end else None
+        if not end or not further:
+            return None
+        behind = (s.text for s, _ in self._waiting)
+        self._text.put_back(b"".join((text[further.end() :], *behind, self._pending)))
+        again = (self._text, self.where, self._submit, self._build, self._ahead, self.notes)
+        self.following = EventStream(*again)
+        return end - 1
 
     def _read_metadata(self, head: bytes, tail: bytes, offset: int) -> None:
         """The object around the array; keys that come after the events count like those before."""

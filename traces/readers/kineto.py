@@ -16,27 +16,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traces.errors import InputError
-from traces.readers import workers
+from traces.readers import ranks, workers
 from traces.readers.columns import SCHEMAS, build
-from traces.readers.events import integer
 from traces.readers.files import Source
 from traces.readers.growing import Growing
 from traces.readers.jsonstream import EventStream
+from traces.readers.salvage import Notes
 from traces.readers.timeline import GPU, Timeline
-from traces.schema import Captured
+from traces.schema import Captured, Device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from traces.readers.columns import Batch
-    from traces.readers.salvage import Notes
+    from traces.readers.batch import Batch
 
 # Only these facts of a trace enter a run; never environment, command line, host or user.
 _VERSION_KEYS: Final = (
     "cuda_runtime_version", "cuda_driver_version", "cupti_version", "hip_runtime_version",
     "hip_driver_version", "roctracer_version", "rocprofiler_version", "xpu_pti_version", "schemaVersion",
 )  # fmt: skip
+
+
+MAX_DOCUMENTS: Final = 1024  # one behind the other in one file
 
 
 def read_file(path: Path, jobs: int | None = None) -> Timeline:
@@ -48,36 +50,72 @@ def read_file(path: Path, jobs: int | None = None) -> Timeline:
 def read(source: Source, jobs: int | None = None) -> Timeline:
     """Read one trace; `jobs` processes decode a large one (default: `workers.jobs`).
 
-    Raises InputError if it holds no events at all (no GPU rows is the caller's case).
+    Several traces one behind the other in one file are read as one; facts that are not those of a rank are
+    taken from the first. Raises InputError if it holds no events at all (no GPU rows is the caller's case).
     """
-    rows = {route: Growing(schema) for route, schema in SCHEMAS.items()}
-    events = 0
+    documents: list[ranks.Document] = []
+    notes, events = Notes(), 0
     with _pool(source, workers.jobs(jobs)) as (submit, ahead), _no_collection():
-        stream = EventStream(source.read, str(source.path), submit, build, ahead)
-        for offset, batch in stream:
-            events += batch.events
-            batch.report(stream.notes, offset)
-            for route, table in batch.tables.items():
-                rows[route].append(table)
-    notes, meta = stream.notes, stream.metadata
+        stream = EventStream(source.read, str(source.path), submit, build, ahead, notes)
+        for document, count in _documents(stream):
+            if not events:
+                documents = [document]
+            elif count:
+                documents.append(document)
+            events += count
+    meta = documents[0].metadata
+    if documents[1:]:
+        notes.repair("several_documents", documents[1].begin, len(documents) - 1)
     if source.damage:
         notes.drop(source.damage, source.given)
     if not events:
         raise InputError(f"{source.path}: no trace events; is it a torch.profiler export (.json, .json.gz)?")
-    tables = {route: growing.finish() for route, growing in rows.items()}
-    _check_processes(tables["host"], notes)
+    tables = ranks.join(documents, notes)
     return Timeline(
-        gpu=_with_rank(tables["gpu"], _rank(meta.get("distributedInfo"), notes)),
+        gpu=tables["gpu"],
         host=tables["host"],
         ops=tables["op"],
         ranges=tables["range"],
-        base_unix_ns=integer(meta.get("baseTimeNanoseconds")) or 0,
+        base_unix_ns=documents[0].base,
         events=events,
         notes=notes,
         device=_device(meta.get("deviceProperties")),
         versions={k: meta[k] for k in _VERSION_KEYS if isinstance(meta.get(k), int | str)},
         captured=_captured(meta.get("kernelgap"), notes),
     )
+
+
+def _documents(stream: EventStream[Batch]) -> Iterator[tuple[ranks.Document, int]]:
+    """The documents of one text, each with the number of its events."""
+    yield _document(stream, further=False)
+    for _ in range(MAX_DOCUMENTS - 1):
+        if stream.following is None:
+            return
+        stream = stream.following
+        yield _document(stream, further=True)
+    if stream.following:
+        stream.notes.drop("further_documents", stream.following.begin)
+
+
+def _document(stream: EventStream[Batch], *, further: bool) -> tuple[ranks.Document, int]:
+    """One document and how many events it holds. A further one that holds no events is counted as lost."""
+    rows = {route: Growing(schema) for route, schema in SCHEMAS.items()}
+    events = 0
+    try:
+        for where, batch in stream:
+            events += batch.events
+            batch.report(stream.notes, where.place)
+            for route, table in batch.tables.items():
+                rows[route].append(table)
+    except InputError:
+        if not further:
+            raise
+        stream.notes.drop("broken_document", stream.begin)
+    else:
+        if further and not events:
+            stream.notes.drop("document_without_events", stream.begin)
+    tables = {route: growing.finish() for route, growing in rows.items()}
+    return ranks.Document(tables, stream.metadata, stream.begin), events
 
 
 @contextmanager
@@ -100,37 +138,6 @@ def _no_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _check_processes(host: pa.Table, notes: Notes) -> None:
-    """Ranks merged into one file may use the same correlation ids: count those that name no one launch."""
-    if pc.count_distinct(host["process"]).as_py() < 2:
-        return
-    asked = host.select(["process", "correlation"]).filter(pc.not_equal(host["correlation"], 0))
-    owners = asked.group_by("correlation").aggregate([("process", "count_distinct")])
-    shared = pc.sum(pc.greater(owners["process_count_distinct"], 1)).as_py() or 0
-    if shared:
-        notes.repair("correlation_of_several_processes", 0, shared)
-
-
-def _with_rank(gpu: pa.Table, rank: int | None) -> pa.Table:
-    column = (
-        pa.array(np.full(gpu.num_rows, rank, np.int32))
-        if rank is not None
-        else pa.nulls(gpu.num_rows, pa.int32())
-    )
-    return gpu.set_column(gpu.schema.get_field_index("rank"), GPU.field("rank"), column)
-
-
-def _rank(info: object, notes: Notes) -> int | None:
-    """The rank of the whole file; None, and counted, where it holds several."""
-    infos = info if isinstance(info, list) else [info]
-    ranks = {integer(i.get("rank")) for i in infos if isinstance(i, dict)} - {None}
-    if len(ranks) > 1:
-        notes.drop("ranks_merged_into_one_file", 0, len(ranks))
-        return None
-    rank = ranks.pop() if ranks else None
-    return rank if rank is not None and 0 <= rank < 2**31 else None
 
 
 def _device(properties: object) -> dict[str, Any]:
@@ -160,6 +167,7 @@ def _captured(value: object, notes: Notes) -> Captured:
     if not isinstance(value, dict):
         return {}
     try:
+        msgspec.convert(value.get("device", {}), Device)
         return msgspec.convert(value, Captured)
     except msgspec.ValidationError:
         notes.drop("captured_facts", 0)

@@ -55,7 +55,10 @@ def last_time(*tables: pa.Table) -> int:
     for table in tables:
         start, dur = table["start"].to_numpy(), table["dur"].to_numpy()
         good = (dur >= 0) & (dur < _DAY_NS) & (start < 2**62)
-        ends.append(int((start[good] + dur[good]).max(initial=0)))
+        if good.all():
+            ends.append(int((start + dur).max(initial=0)))
+        else:
+            ends.append(int((start[good] + dur[good]).max(initial=0)))
     return max(ends)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traces.columns import NONE, combine, decode, matching
+from traces.columns import NONE, combine, decode, matching, nulls
 from traces.readers.timeline import GPU, HOST
 from traces.readers.times import INT64_MAX, INT64_MIN
 
@@ -43,7 +43,8 @@ def gpu(export: Export) -> pa.Table:
     Every row is kept: one without a time gets start and duration 0, which flags it, and is counted.
     """
     parts = [_kernels(export), _copies(export), _fills(export), _graphs(export)]
-    return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
+    filled = [part for part in parts if part.num_rows] or parts[:1]
+    return pa.concat_tables(filled).unify_dictionaries().combine_chunks()
 
 
 def host(export: Export) -> pa.Table:
@@ -105,6 +106,9 @@ def named(export: Export, ids: pa.ChunkedArray) -> tuple[Codes, list[str | None]
 
 def timed(export: Export, read: pa.Table) -> pa.Table:
     """The rows that have a start (null and the smallest int64 mean none); the others are counted."""
+    least = pc.min(read["start"]).as_py()
+    if least is not None and least > INT64_MIN and not read["start"].null_count:
+        return read
     good = pc.fill_null(pc.not_equal(read["start"], INT64_MIN), False)
     kept = read.filter(good)
     if lost := read.num_rows - kept.num_rows:
@@ -114,6 +118,9 @@ def timed(export: Export, read: pa.Table) -> pa.Table:
 
 def times(export: Export, read: pa.Table) -> tuple[Int64s, Int64s]:
     """Start and duration, ns, the latter within int64; a missing one is 0 and counted."""
+    if not read["start"].null_count + read["end"].null_count:
+        whole = read["start"].to_numpy()
+        return whole, durations(whole, read["end"].to_numpy())
     no_start, no_end = (pc.is_null(read[n]).to_numpy(zero_copy_only=False) for n in ("start", "end"))
     if no_start.any():
         export.notes.repair("no_timestamp", int(no_start.argmax()), int(no_start.sum()))
@@ -126,6 +133,8 @@ def times(export: Export, read: pa.Table) -> tuple[Int64s, Int64s]:
 def durations(start: Int64s, end: Int64s) -> Int64s:
     """`end - start`, at most the ends of int64."""
     dur = end - start
+    if start.min(initial=0) >= 0 and end.min(initial=0) >= 0:  # the difference fits
+        return dur
     over = ((end ^ start) & (end ^ dur)) < 0  # the sign is wrong: the difference does not fit
     return np.where(over, np.where(end > start, INT64_MAX, INT64_MIN), dur)
 
@@ -228,14 +237,14 @@ def _rows(export: Export, read: pa.Table, kind: str, columns: dict[str, Any]) ->
     columns |= {
         "start": start,
         "dur": dur,
-        "kind": decode(np.zeros(len(start), np.int32), [kind]),
+        "kind": pa.DictionaryArray.from_arrays(np.zeros(len(start), np.int32), [kind]),
         "device": read["deviceId"],
         "stream": read["streamId"],
         "process": process(read["globalPid"]),
         "correlation": read["correlationId"],
     }
     made = {
-        f.name: _fitting(columns[f.name], f.type) if f.name in columns else pa.nulls(len(start), f.type)
+        f.name: _fitting(columns[f.name], f.type) if f.name in columns else nulls(len(start), f.type)
         for f in GPU
     }
     return pa.table(made, schema=GPU)
@@ -245,6 +254,10 @@ def _fitting(column: Any, kind: pa.DataType) -> Any:
     """Cast to int32 where asked, null where the value does not fit."""
     if not pa.types.is_int32(kind):
         return column
+    try:
+        return column.cast(kind)  # nearly always: all fit
+    except pa.ArrowInvalid:
+        pass
     inside = pc.and_(pc.less_equal(column, 2**31 - 1), pc.greater_equal(column, -(2**31)))
     return pc.if_else(inside, column, None).cast(kind)
 

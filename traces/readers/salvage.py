@@ -9,6 +9,7 @@ offset of its first byte.
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -72,11 +73,24 @@ class Notes:
 
 @dataclass
 class Salvaged:
-    """What a stretch of text held: its events, where the rest begins, and whether the array ended there."""
+    """What a stretch of text held: its events, where the rest begins, and whether the array ended there.
+
+    `begins` are runs of whole events: the number of the first one, and where in the text it stands.
+    """
 
     events: list[Event]
     rest: int
     ended: bool
+    begins: list[tuple[int, int]]
+
+
+def place(text: bytes, begins: list[tuple[int, int]], number: int) -> int:
+    """Where in `text` the event of that number begins; `begins` as in `Salvaged`."""
+    first, at = begins[bisect(begins, number, key=lambda begin: begin[0]) - 1]
+    at = _skip_comma(text, at)
+    for _ in range(number - first):
+        at = _skip_comma(text, balanced(text, at, len(text)) or at)
+    return at
 
 
 def recover(text: bytes, offset: int, notes: Notes, *, last: bool) -> Salvaged:
@@ -85,31 +99,36 @@ def recover(text: bytes, offset: int, notes: Notes, *, last: bool) -> Salvaged:
     Decodes strictly up to each fault, and takes only the event there by itself.
     """
     events: list[Event] = []
+    begins = [(0, 0)]
     at = 0
     for _ in range(MAX_FAULTS):
         try:
-            return Salvaged([*events, *decode_many(array(text[at:]), exact=True)], len(text), ended=False)
+            whole: list[Event] | None = decode_many(array(text[at:]), exact=True)
+            return Salvaged([*events, *(whole or [])], len(text), ended=False, begins=begins)
         except DECODE_ERRORS as error:
-            place = _place(text, at, error)
-        if place is None:  # the text ends inside an event
+            fault = _place(text, at, error)
+        if fault is None:  # the text ends inside an event
             for begin in [m.end() for m in _NEXT.finditer(text, max(at, len(text) - _EDGE))][:-4:-1]:
                 if (whole := _strict_before(text, at, begin)) is not None:
                     events, at = events + whole, begin
                     break
             break
-        if text[place : place + 1] == b"]" and (whole := _strict(text[at:place])) is not None:
-            return Salvaged(events + whole, place + 1, ended=True)
-        begin = max((m.end() for m in _NEXT.finditer(text, at, place)), default=at)
+        if text[fault : fault + 1] == b"]" and (whole := _strict(text[at:fault])) is not None:
+            return Salvaged(events + whole, fault + 1, ended=True, begins=begins)
+        begin = max((m.end() for m in _NEXT.finditer(text, at, fault)), default=at)
         if (whole := _strict_before(text, at, begin)) is None:
             break
         events += whole
         one = salvage(text[begin:], offset + begin, notes, last=last, limit=1)
+        begins += [(len(events), begin + at_one) for _, at_one in one.begins]
         events += one.events
         at = begin + one.rest
+        begins.append((len(events), at))
         if one.ended or not one.rest or at >= len(text):
-            return Salvaged(events, at, one.ended)
+            return Salvaged(events, at, one.ended, begins)
     rest = salvage(text[at:], offset + at, notes, last=last)
-    return Salvaged(events + rest.events, at + rest.rest, rest.ended)
+    begins += [(len(events) + number, at + begin) for number, begin in rest.begins]
+    return Salvaged(events + rest.events, at + rest.rest, rest.ended, begins)
 
 
 def _strict(text: bytes) -> list[Event] | None:
@@ -141,22 +160,24 @@ def salvage(text: bytes, offset: int, notes: Notes, *, last: bool, limit: int | 
     """
     starts = [m.end() for m in _NEXT.finditer(text)]
     events: list[Event] = []
+    begins: list[tuple[int, int]] = []
     at, index, taken = _skip_comma(text, 0), 0, 0
     while at < len(text) and taken != limit:
         while index < len(starts) and starts[index] <= at:
             index += 1
         if closed := _array_end(text, at):
-            return Salvaged(events, closed, ended=True)
+            return Salvaged(events, closed, ended=True, begins=begins)
         event, end = _take(text, at, starts[index : index + MAX_MERGE], offset, notes, last=last)
         if end is None:
             break
         if event is not None:
+            begins.append((len(events), at))
             events.append(event)
         at, taken = _skip_comma(text, end), taken + 1
     if last and taken != limit and text[at:].strip():
         notes.drop("truncated", offset + at)
-        return Salvaged(events, len(text), ended=False)
-    return Salvaged(events, at, ended=False)
+        return Salvaged(events, len(text), ended=False, begins=begins)
+    return Salvaged(events, at, ended=False, begins=begins)
 
 
 def _take(

@@ -20,14 +20,14 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import TYPE_CHECKING, Any, Final
 
 from traces.errors import UsageError
-from traces.lean import without_pandas
+from traces.lean import system_memory, without_pandas
 from traces.readers.columns import decode
-from traces.readers.events import DECODE_ERRORS, array
+from traces.readers.events import DECODE_ERRORS, array, elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traces.readers.columns import Batch
+    from traces.readers.batch import Batch
 
 SLOT: Final = 3 << 20
 SLOTS_PER_WORKER: Final = 2
@@ -90,10 +90,13 @@ class Worker:
     def send(self, task: Task) -> None:
         """Hand over a text; a slot must be free. Never blocks: the message is a few bytes."""
         task.slot = self.free.pop()
-        text, at = array(task.text), task.slot * SLOT
-        self.memory[at : at + len(text)] = text
+        text = memoryview(task.text)[elements(task.text) :]
+        at, size = task.slot * SLOT, len(text) + 2
+        self.memory[at : at + 1] = b"["
+        self.memory[at + 1 : at + size - 1] = text
+        self.memory[at + size - 1 : at + size] = b"]"
         self.asked.append(task)
-        self.link.send((at, len(text)))
+        self.link.send((at, size))
 
     def receive(self) -> None:
         """Take one answer, or the word that the worker is ready."""
@@ -194,6 +197,7 @@ def _shared(size: int) -> tuple[mmap.mmap, int]:
 def serve(socket: int, handle: int) -> None:
     """What a worker process does: answer texts until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, and that ends us
+    system_memory()
     without_pandas()
     gc.disable()  # decoded events hold no cycles
     memory = memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_READ))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from profiler.__main__ import main
-from tests.traces.traces import two_steps, write
+from tests.traces.traces import host, kernel, trace, two_steps, write
 from traces import store
+from traces.attribution import patience
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,3 +74,56 @@ def test_capture_checks_its_rules_before_it_runs_anything(
     assert main(["capture", "--device", "cpu", "-o", str(tmp_path / "runs"), "--rules", str(missing)]) == 2
     assert f"cannot read the rules {missing}" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_pattern_that_never_ends_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "SECONDS", 1.0)
+    rules = tmp_path / "mine.toml"
+    fine, endless = MINE, MINE.replace("mine", "endless").replace('"gemm"', '"^(a+)+$"\non = "full"')
+    rules.write_text(fine + endless)
+    source = write(tmp_path / "t.json", trace(kernel("a" * 60 + "!", 1, 2)))
+    assert main(["ingest", str(source), "-o", str(tmp_path / "o.parquet"), "--rules", str(rules)]) == 2
+    assert "mine.toml, rule 'endless': its pattern takes more than 1 s" in capsys.readouterr().err
+    assert not (tmp_path / "o.parquet").exists()
+
+
+def test_rules_that_are_none_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = tmp_path / "mine.toml"
+    rules.write_text("# nothing yet\n")
+    source, out = write(tmp_path / "t.json", two_steps()), tmp_path / "o.parquet"
+    assert main(["ingest", str(source), "-o", str(out), "--rules", str(rules)]) == 0
+    assert "rules: mine.toml holds none; the shipped ones decided" in capsys.readouterr().err
+    health = store.read(out).meta["health"]
+    assert "rules" not in health
+    assert health["notes"] == ["rules: mine.toml holds none; the shipped ones decided"]
+
+
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        (two_steps()["traceEvents"], "launch log: 3 of 3 steps differ from it"),
+        (
+            [host("cudaLaunchKernel", 1, 2, 1), kernel("k", 5, 1, 1)],
+            "launch log: not used, the trace has neither",
+        ),
+        (
+            [host("cudaGraphLaunch", 1, 2, 1), kernel("k", 5, 1, 1)],
+            "launch log: 1 of 1 replays differ from it",
+        ),
+    ],
+)
+@pytest.mark.parametrize("lines", ["", '{"graph": 0, "ordinal": 0, "name": "other"}\n'])
+def test_a_launch_log_that_fits_nothing_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], events: list[Any], told: str, lines: str
+) -> None:
+    log, out = tmp_path / "x.launches.jsonl", tmp_path / "o.parquet"
+    log.write_text(lines)
+    source = write(tmp_path / "t.json", trace(*events))
+    assert main(["ingest", str(source), "-o", str(out), "--log", str(log)]) == 0
+    assert told in capsys.readouterr().err
+    health = store.read(out).meta["health"]
+    assert health["launch_log"]["matched"] == 0
+    assert main(["show", str(out)]) == 0
+    assert told in capsys.readouterr().out
