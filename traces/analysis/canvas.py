@@ -1,0 +1,207 @@
+"""A whole run laid out for drawing: tracks that hide no kernel, names once, and windows of it as bytes.
+
+`lay_out` is done once per run; everything else takes time in proportion to what a window holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traces import ledger
+from traces.analysis.kinds import Kinds, kinds_of
+from traces.analysis.timeline import lanes
+from traces.attribution.taxonomy import GROUPS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traces.store import Run
+
+    Int64s = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
+MOST_TRACKS: Final = 64  # beyond these, and beyond MOST_LANES on a stream, kernels share the overflow track
+MOST_LANES: Final = 8
+GROUP_NAMES: Final = tuple(GROUPS)
+
+
+class Track(NamedTuple):
+    """One line of the picture: a lane of a stream, or (`overflow`) all that found no line of its own."""
+
+    rank: int | None
+    device: int | None
+    stream: int | None
+    lane: int
+    overflow: bool
+    kernels: int
+
+
+class Device(NamedTuple):
+    """The kernels of one device: their places in the scene, and the latest end up to each."""
+
+    rank: int | None
+    device: int | None
+    place: Int64s
+    reach: Int64s
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The usable kernels of a run by start (then end), each with its track and its kind."""
+
+    row: Int64s  # of the run's table
+    start: Int64s  # ns
+    end: Int64s
+    reach: Int64s  # the latest end up to each
+    track: Int64s
+    tracks: list[Track]
+    kind: Int64s
+    kinds: Kinds
+    devices: list[Device]
+    unusable: int  # rows that the ledger leaves out, so that they are not drawn
+
+    @property
+    def count(self) -> int:
+        """How many kernels there are."""
+        return len(self.start)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First start and last end, ns."""
+        return (int(self.start[0]), int(self.reach[-1])) if self.count else (0, 0)
+
+    @property
+    def overflow(self) -> int:
+        """How many kernels share the overflow track."""
+        return sum(t.kernels for t in self.tracks if t.overflow)
+
+
+@dataclass(frozen=True)
+class Range:
+    """What ran in a window, ns; rows that overlap share time as in the ledger: busy + idle == span."""
+
+    first: int
+    last: int
+    kernels: int
+    busy: dict[str, int]  # per group, those that ran
+    span_ns: int  # the window's length times the devices
+
+    @property
+    def busy_ns(self) -> int:
+        """The time in which a device ran something, summed over the devices."""
+        return sum(self.busy.values())
+
+    @property
+    def idle_ns(self) -> int:
+        """The rest of the span."""
+        return self.span_ns - self.busy_ns
+
+
+def lay_out(run: Run) -> Scene:
+    """Lay out every usable kernel of a run."""
+    start, end = ledger.intervals(run.table)
+    good = ledger.usable(run.table)
+    row = np.flatnonzero(good)
+    start, end = start[row], end[row]
+    steps = np.diff(start)
+    if (steps < 0).any() or ((steps == 0) & (np.diff(end) < 0)).any():
+        order = np.lexsort((end, start))
+        row, start, end = row[order], start[order], end[order]
+    table = run.table if len(row) == run.table.num_rows and (np.diff(row) == 1).all() else run.table.take(row)
+    kind, kinds = kinds_of(table)
+    track, tracks = _tracks(table, start, end)
+    devices = [
+        Device(rank, device, place, np.maximum.accumulate(end[place]))
+        for rank, device, place in ledger.devices(table)
+    ]
+    reach = np.maximum.accumulate(end) if len(end) else end
+    lost = run.table.num_rows - len(row)
+    return Scene(row, start, end, reach, track, tracks, kind, kinds, devices, lost)
+
+
+def _tracks(table: pa.Table, start: Int64s, end: Int64s) -> tuple[Int64s, list[Track]]:
+    """The track of each kernel: its stream's lane, or the overflow track, which comes last."""
+    queue, queues = _queues(table)
+    lane = lanes(start, end, queue, MOST_LANES)  # type: ignore[arg-type]
+    code = queue * (MOST_LANES + 1) + lane
+    held = np.bincount(code, minlength=len(queues) * (MOST_LANES + 1))
+    held[MOST_LANES :: MOST_LANES + 1] = 0
+    chosen = np.argsort(-held, kind="stable")[:MOST_TRACKS]
+    chosen = np.sort(chosen[held[chosen] > 0])
+    place = np.full(len(held), len(chosen))
+    place[chosen] = np.arange(len(chosen))
+    track = place[code]
+    found = [Track(*queues[c // (MOST_LANES + 1)], int(c % (MOST_LANES + 1)), False, int(held[c])) for c in chosen]
+    if more := int((track == len(chosen)).sum()):
+        found.append(Track(None, None, None, 0, True, more))
+    return track, found
+
+
+def _queues(table: pa.Table) -> tuple[Int64s, list[tuple[int | None, int | None, int | None]]]:
+    """The queue of each row as a number, and (rank, device, stream) of each, sorted, unknown first."""
+    names = ("rank", "device", "stream")
+    codes = [pc.dictionary_encode(table[n].combine_chunks(), null_encoding="encode") for n in names]
+    mixed = np.zeros(table.num_rows, np.int64)
+    for c in codes:
+        mixed = mixed * max(len(c.dictionary), 1) + c.indices.to_numpy(zero_copy_only=False)
+    whole = pa.array(mixed).dictionary_encode()
+    number = whole.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    keys = []
+    for value in whole.dictionary.to_pylist():
+        parts = []
+        for c in reversed(codes):
+            value, at = divmod(value, len(c.dictionary))
+            parts.append(c.dictionary[at].as_py())
+        keys.append(tuple(reversed(parts)))
+    order = sorted(range(len(keys)), key=lambda i: [(v is not None, v or 0) for v in keys[i]])
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return (place[number] if len(number) else number), [keys[i] for i in order]
+
+
+def inside(scene: Scene, first: int, last: int) -> Int64s:
+    """Places of the kernels that overlap [first, last) ns, by start; empty ones count where they start."""
+    low = int(np.searchsorted(scene.reach, first, "left"))
+    high = int(np.searchsorted(scene.start, last, "left"))
+    start, end = scene.start[low:high], scene.end[low:high]
+    out: Int64s = low + np.flatnonzero((end > first) | ((start == end) & (start >= first)))
+    return out
+
+
+def totals(scene: Scene, first: int, last: int) -> Range:
+    """Add up the part of a window (ns) that lies within the run, device by device, to the ns."""
+    low, high = scene.span
+    first, last = min(max(first, low), high), max(min(last, high), low)
+    if first >= last:
+        return Range(first, first, 0, {}, 0)
+    time = np.zeros(len(GROUP_NAMES), np.int64)
+    for device in scene.devices:
+        near = device.place[np.searchsorted(device.reach, first, "right") :]
+        near = near[: int(np.searchsorted(scene.start[near], last, "left"))]
+        near = near[scene.end[near] > first]
+        begin, finish = np.maximum(scene.start[near], first), np.minimum(scene.end[near], last)
+        part = ledger.split(begin, finish, (first, last))
+        group = scene.kinds.group[scene.kind[near]]
+        time += [part.exclusive[group == g].sum() for g in range(len(GROUP_NAMES))]
+    busy = {g: int(ns) for g, ns in zip(GROUP_NAMES, time, strict=True) if ns}
+    return Range(first, last, len(inside(scene, first, last)), busy, (last - first) * len(scene.devices))
+
+
+def neighbour(scene: Scene, place: int, direction: int, wanted: Bools | None = None) -> int | None:
+    """The next (direction 1) or previous (-1) kernel whose kind is wanted: by default, of the same name."""
+    if wanted is None:
+        wanted = scene.kinds.text == scene.kinds.text[scene.kind[place]]
+    hits = np.flatnonzero(wanted[scene.kind])
+    at = int(np.searchsorted(hits, place, "right" if direction > 0 else "left")) - (direction < 0)
+    return int(hits[at]) if 0 <= at < len(hits) else None
+
+
+def details(scene: Scene, run: Run, place: int) -> dict[str, Any]:
+    """The whole row of one kernel, by column."""
+    row: dict[str, Any] = run.table.slice(int(scene.row[place]), 1).to_pylist()[0]
+    return row
