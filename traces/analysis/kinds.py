@@ -34,6 +34,12 @@ class Kinds(NamedTuple):
     modules_left_out: bool  # more kinds than fit: told apart without their modules
     names_left_out: int  # even so: the rarest names, which share one text per group
 
+    def matching(self, words: str) -> NDArray[np.bool_]:
+        """Per kind, whether its name has every word, whatever the case; none without words."""
+        low = [w.lower() for w in words.split()]
+        names = np.array([bool(low) and all(w in t.lower() for w in low) for t in self.texts], bool)
+        return names[self.text] if len(self.text) else np.zeros(0, bool)
+
 
 def kinds_of(table: pa.Table) -> tuple[Int64s, Kinds]:
     """The kind of each row, and the kinds. `table` needs the columns `KEYS`; unknown groups are `other`."""

@@ -80,7 +80,7 @@ def legend(scene: Scene) -> dict[str, Any]:
         "devices": len(scene.devices), "overflow": scene.overflow,
         "tracks": [list(t) for t in scene.tracks],
         "names": kinds.texts, "name": kinds.text.tolist(), "group": kinds.group.tolist(),
-        "category": kinds.category, "module": kinds.module, "kernels": kinds.count.tolist(),
+        "names_left_out": kinds.names_left_out, "category": kinds.category, "module": kinds.module, "kernels": kinds.count.tolist(),
         "rounded": bool(scene.count and max(map(abs, scene.span)) >= 2**53),
     }  # fmt: skip
 
