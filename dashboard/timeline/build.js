@@ -32,15 +32,19 @@ function build(tl) {
 }
 
 function fillSteps(tl) {
-  const names = new Map([["", "each run from its start"]]);
-  tl.scenes.forEach((scene) => scene.steps.forEach(([phase, number]) => {
-    const name = `${phase}:${number}`;
-    const sides = tl.scenes.filter((s) => stepOf(s, name) || s === scene).map((s) => s.side);
-    if (!names.has(name)) names.set(name, `${phase} ${number}${sides.length < tl.scenes.length ? ` (only ${sides})` : ""}`);
-  }));
-  tl.steps.replaceChildren(...[...names].map(([value, text]) => {
-    const option = element("option", { text });
-    option.value = value;
-    return option;
-  }));
+  const sides = new Map();
+  for (const scene of tl.scenes) {
+    for (const [phase, number] of scene.steps) {
+      const name = `${phase}:${number}`;
+      if (!sides.get(name)?.includes(scene.side)) sides.set(name, [...(sides.get(name) ?? []), scene.side]);
+    }
+  }
+  const option = (value, text) => {
+    const made = element("option", { text });
+    made.value = value;
+    return made;
+  };
+  tl.steps.replaceChildren(option("", "each run from its start"), ...[...sides].map(([name, found]) => (
+    option(name, `${stepLabel(name)}${found.length < tl.scenes.length ? ` (only ${found})` : ""}`)
+  )));
 }

@@ -36,11 +36,11 @@ class Side:
     run: Run
     key: str  # changes with the file
     scene: Scene
+    steps: dict[str, Window]  # by name, ns of the run
 
     def step(self, name: str) -> Window | None:
         """Start and end of a step (`phase:number`), ns of the run; None if the run lacks it."""
-        found = [s for s in self.run.meta["steps"] if step_name(s["phase"], s["step"]) == name]
-        return (found[0]["start_ns"], found[0]["end_ns"]) if found else None
+        return self.steps.get(name)
 
     def origin(self, view: View) -> int:
         """Where 0 of the axis lies, ns of the run: the start of the step, else of the run."""
@@ -59,7 +59,7 @@ def sides(pair: Pair) -> list[Side]:
     for name in SIDES:
         entry, run = pair.entries[name], pair.run(name)
         key = hashlib.sha256(f"{entry.path} {entry.stamp}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
-        out.append(Side(name, run, key, _scene(key, run)))
+        out.append(Side(name, run, key, _scene(key, run), _steps(key, run)))
     return out
 
 
@@ -211,6 +211,12 @@ def _found(both: list[Side], view: View, which: int, place: int, direction: int)
 @st.cache_resource(max_entries=4, show_spinner="Laying out the timeline")
 def _scene(key: str, _run: Run) -> Scene:
     return canvas.lay_out(_run)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _steps(key: str, _run: Run) -> dict[str, Window]:
+    found = {step_name(s["phase"], s["step"]): (s["start_ns"], s["end_ns"]) for s in reversed(_run.meta["steps"])}
+    return dict(reversed(found.items()))
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard import timeline
-from dashboard.format import duration, markdown
+from dashboard.format import duration
 from dashboard.timeline import address, page
 from traces.analysis import canvas
 from traces.text import plain
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 LISTED: Final = 200_000  # kernels of the table below the picture
 LAZY: Final = 1_000
+_SHOWN: Final = (
+    "start_ns", "used_ns", "name", "group", "category", "module", "gap_ns", "stream", "phase", "step", "flag",
+)  # fmt: skip
 _PHASE: Final = "timeline_phase"
 _NS: Final = st.column_config.NumberColumn(format="localized")
 COLUMNS: Final = {
@@ -90,10 +93,9 @@ def _caption(side: Side, view: View) -> str:
     what = "in the range" if view.range else "in view"
     if not sums.span_ns:
         return f"{side.name.upper()}: nothing {what}, the run is over or has not begun."
-    busy = ", ".join(f"{markdown(g)} {duration(ns)}" for g, ns in sums.busy.items())
     return (
         f"{side.name.upper()} {what}: {sums.kernels:,} kernels in {duration(sums.span_ns)}, "
-        f"busy {duration(sums.busy_ns)}{f' ({busy})' if busy else ''}, idle {duration(sums.idle_ns)}"
+        f"busy {duration(sums.busy_ns)}, idle {duration(sums.idle_ns)}"
     )
 
 
@@ -116,7 +118,7 @@ def listed(both: list[Side], view: View) -> pa.Table:
     parts = []
     for side in both:
         rows = side.scene.row[canvas.inside(side.scene, *side.absolute(view, view.shown))]
-        found = side.run.table.take(rows)
+        found = side.run.table.select(_SHOWN).take(rows)
         parts.append(
             pa.table(
                 {

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MOST_TRACKS: Final = 64  # beyond these, and beyond MOST_LANES on a stream, kernels share the overflow track
 MOST_LANES: Final = 8
+BLOCK: Final = 4_096
 GROUP_NAMES: Final = tuple(GROUPS)
 
 
@@ -42,12 +43,17 @@ class Track(NamedTuple):
 
 
 class Device(NamedTuple):
-    """The kernels of one device: their places in the scene, and the latest end up to each."""
+    """The kernels of one device by start. A cluster is a longest run of kernels that overlap each other."""
 
     rank: int | None
     device: int | None
-    place: Int64s
-    reach: Int64s
+    place: Int64s  # in the scene
+    start: Int64s
+    end: Int64s
+    reach: Int64s  # the latest end up to each
+    clusters: Int64s  # where clusters begin, and the number of kernels
+    exclusive: Int64s  # ns, as the ledger splits them
+    sums: Int64s  # (groups, blocks + 1): exclusive ns of all blocks of BLOCK kernels before
 
 
 @dataclass(frozen=True)
@@ -115,10 +121,8 @@ def lay_out(run: Run) -> Scene:
     table = run.table if len(row) == run.table.num_rows and (np.diff(row) == 1).all() else run.table.take(row)
     kind, kinds = kinds_of(table)
     track, tracks = _tracks(table, start, end)
-    devices = [
-        Device(rank, device, place, np.maximum.accumulate(end[place]))
-        for rank, device, place in ledger.devices(table)
-    ]
+    group = kinds.group[kind]
+    devices = [_device(key, place[_as_given(place, row, start)], start, end, group) for *key, place in ledger.devices(table)]
     reach = np.maximum.accumulate(end) if len(end) else end
     lost = run.table.num_rows - len(row)
     return Scene(row, start, end, reach, track, tracks, kind, kinds, devices, lost)
@@ -164,6 +168,24 @@ def _queues(table: pa.Table) -> tuple[Int64s, list[tuple[int | None, int | None,
     return (place[number] if len(number) else number), [keys[i] for i in order]
 
 
+def _as_given(place: Int64s, row: Int64s, start: Int64s) -> Int64s | slice:
+    """The order in which the ledger takes rows: by start, those that start together as the table has them."""
+    mine = row[place]
+    return np.lexsort((mine, start[place])) if (np.diff(mine) < 0).any() else slice(None)
+
+
+def _device(key: list[int | None], place: Int64s, start: Int64s, end: Int64s, group: Int64s) -> Device:
+    begin, finish = start[place], end[place]
+    reach = np.maximum.accumulate(finish)
+    exclusive = ledger.split(begin, finish, (int(begin[0]), int(reach[-1]))).exclusive
+    clusters = np.flatnonzero(np.concatenate([[True], begin[1:] >= reach[:-1], [True]]))
+    sums = np.zeros((len(GROUP_NAMES), len(place) // BLOCK + 1), np.int64)
+    for g in range(len(GROUP_NAMES)):
+        whole = np.where(group[place] == g, exclusive, 0)[: (sums.shape[1] - 1) * BLOCK]
+        sums[g, 1:] = np.cumsum(whole.reshape(-1, BLOCK).sum(axis=1))
+    return Device(key[0], key[1], place, begin, finish, reach, clusters, exclusive, sums)
+
+
 def inside(scene: Scene, first: int, last: int) -> Int64s:
     """Places of the kernels that overlap [first, last) ns, by start; empty ones count where they start."""
     low = int(np.searchsorted(scene.reach, first, "left"))
@@ -186,15 +208,56 @@ def totals(scene: Scene, first: int, last: int) -> Range:
         return Range(first, first, 0, {}, 0)
     time = np.zeros(len(GROUP_NAMES), np.int64)
     for device in scene.devices:
-        near = device.place[np.searchsorted(device.reach, first, "right") :]
-        near = near[: int(np.searchsorted(scene.start[near], last, "left"))]
-        near = near[scene.end[near] > first]
-        begin, finish = np.maximum(scene.start[near], first), np.minimum(scene.end[near], last)
-        part = ledger.split(begin, finish, (first, last))
-        group = scene.kinds.group[scene.kind[near]]
-        time += [part.exclusive[group == g].sum() for g in range(len(GROUP_NAMES))]
+        time += _busy(scene, device, first, last)
     busy = {g: int(ns) for g, ns in zip(GROUP_NAMES, time, strict=True) if ns}
     return Range(first, last, len(inside(scene, first, last)), busy, (last - first) * len(scene.devices))
+
+
+def _busy(scene: Scene, device: Device, first: int, last: int) -> Int64s:
+    """Exclusive ns per group of one device in a window.
+
+    How the ledger splits a cluster depends on that cluster alone, so that only those cut by the window's
+    edges are split anew; the others have been added up in blocks.
+    """
+    begun = int(np.searchsorted(device.start, first, "left"))
+    stop = int(np.searchsorted(device.start, last, "left"))
+    left = int(device.clusters[np.searchsorted(device.clusters, begun, "left")])
+    right = stop
+    if stop and device.reach[stop - 1] > last:
+        right = int(device.clusters[np.searchsorted(device.clusters, stop - 1, "right") - 1])
+    running = int(np.searchsorted(device.reach, first, "right"))
+    if left >= right:
+        return _split(scene, device, slice(running, stop), first, last)
+    inner = _whole(scene, device, left, right)
+    return (
+        inner
+        + _split(scene, device, slice(running, left), first, last)
+        + _split(scene, device, slice(right, stop), first, last)
+    )
+
+
+def _split(scene: Scene, device: Device, rows: slice, first: int, last: int) -> Int64s:
+    near = device.end[rows] > first
+    begin, finish = np.maximum(device.start[rows][near], first), np.minimum(device.end[rows][near], last)
+    part = ledger.split(begin, finish, (first, last)).exclusive
+    return _by_group(scene, device.place[rows][near], part)
+
+
+def _whole(scene: Scene, device: Device, left: int, right: int) -> Int64s:
+    """Exclusive ns per group of the kernels from `left` to `right`."""
+    a, b = -(-left // BLOCK), right // BLOCK
+    if a >= b:
+        return _by_group(scene, device.place[left:right], device.exclusive[left:right])
+    edges = [slice(left, a * BLOCK), slice(b * BLOCK, right)]
+    out = device.sums[:, b] - device.sums[:, a]
+    for rows in edges:
+        out = out + _by_group(scene, device.place[rows], device.exclusive[rows])
+    return out
+
+
+def _by_group(scene: Scene, place: Int64s, time: Int64s) -> Int64s:
+    group = scene.kinds.group[scene.kind[place]]
+    return np.array([time[group == g].sum() for g in range(len(GROUP_NAMES))], np.int64)
 
 
 def neighbour(scene: Scene, place: int, direction: int, wanted: Bools | None = None) -> int | None:

@@ -57,16 +57,24 @@ def _levels(start: Int64s, end: Int64s, most: int | None) -> Int64s:
     """Lanes of one queue's rows, in order. First fit gives each lane the earliest row that fits after its
     last one, among the rows that the lanes before it left, so that lanes can be filled one after another."""
     out = np.zeros(len(start), np.int64)
-    left, level = np.arange(len(start)), 0
+    left, level = _crowded(start, end), 0
     while left.size:
         begin, finish = start[left], end[left]
         if level == most or (begin[1:] >= finish[:-1]).all():
             out[left] = level
             break
-        taken = _chain(begin, finish)
+        taken = np.zeros(len(left), bool)
+        taken[_chain(begin, finish)] = True
         out[left[taken]] = level
-        left, level = np.delete(left, taken), level + 1
+        left, level = left[~taken], level + 1
     return out
+
+
+def _crowded(start: Int64s, end: Int64s) -> Int64s:
+    """The rows that overlap another: the others find every lane free, and leave it so."""
+    apart = np.ones(len(start) + 1, bool)
+    apart[1:-1] = start[1:] >= np.maximum.accumulate(end)[:-1]
+    return np.flatnonzero(~(apart[:-1] & apart[1:]))
 
 
 def _chain(start: Int64s, end: Int64s) -> list[int]:
