@@ -1,4 +1,4 @@
-"""Synthetic runs of any size, made with a seed: the shape of an LLM's decode, for the dashboard's benchmark."""
+"""Synthetic runs of any size, made with a seed, in the shape of an LLM's decode: for `benchmarks.dashboard`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from traces.schema import SCHEMA, SCHEMA_VERSION
 from traces.store import Run
 
 LAYERS: Final = 32
+_GEMM: Final = "sm90_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize{}_cublas"
+_FLASH: Final = "flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128>>"
 LAYER: Final = (  # name, category, group, module, about ns
     ("void rms_norm_kernel<__half, 4096>(__half*, __half const*, float)", "norm", "small_op", "norm", 2_000),
-    ("sm90_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x64_cublas", "gemm", "gemm", "attn.qkv_proj", 12_000),
+    (_GEMM.format("128x128x64"), "gemm", "gemm", "attn.qkv_proj", 12_000),
     ("rope_kernel", "rope", "small_op", "attn.rope", 1_800),
-    ("flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128>>", "attention", "attention", "attn.core", 7_000),
+    (_FLASH, "attention", "attention", "attn.core", 7_000),
     ("flash_fwd_splitkv_combine_kernel", "attention_reduce", "attention", "attn.core", 2_500),
-    ("sm90_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize64x64x64_cublas", "gemm", "gemm", "attn.o_proj", 8_000),
+    (_GEMM.format("64x64x64"), "gemm", "gemm", "attn.o_proj", 8_000),
     ("ncclDevKernel_AllReduce_Sum_f16_RING_LL", "collective", "communication", "attn.all_reduce", 6_000),
     ("triton_poi_fused_mul_silu_8", "activation", "small_op", "mlp.act", 1_500),
     ("gemvx::kernel<int, int, __half, __half, float, 128>", "gemv", "gemm", "mlp.down_proj", 15_000),
@@ -84,7 +86,9 @@ def _metadata(table: pa.Table, kernels: int, variant: str) -> dict[str, Any]:
     keys = table.select(["phase", "step", "start_ns"]).append_column(
         "end", pa.array(table["start_ns"].to_numpy() + table["used_ns"].to_numpy())
     )
-    found = keys.group_by(["phase", "step"], use_threads=False).aggregate([("start_ns", "min"), ("end", "max")])
+    found = keys.group_by(["phase", "step"], use_threads=False).aggregate(
+        [("start_ns", "min"), ("end", "max")]
+    )
     tiles = sorted(found.to_pylist(), key=lambda r: r["start_ns_min"])
     steps = []
     for tile, after in zip(tiles, [*tiles[1:], None], strict=True):
@@ -99,5 +103,6 @@ def _metadata(table: pa.Table, kernels: int, variant: str) -> dict[str, Any]:
         "device": {"type": "cuda", "name": "synthetic"}, "versions": {},
         "source": {"file": f"{variant}-{kernels}.json", "sha256": "0" * 64}, "time_base_unix_ns": 0,
         "steps": steps, "unprofiled": None,
-        "health": {"events": kernels, "rows": {"kernel": kernels}, "dropped": {}, "repaired": {}, "orphans": 0},
+        "health": {"events": kernels, "rows": {"kernel": kernels}, "dropped": {}, "repaired": {},
+                   "orphans": 0},
     }  # fmt: skip

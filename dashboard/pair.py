@@ -46,7 +46,8 @@ class Pair:
     @property
     def unlike(self) -> list[str]:
         """What stands in the way of a fair comparison by category, found without comparing."""
-        return obstacles(*(facts(self.run(side), self.phase) for side in SIDES), self.phase, ("category",))
+        a, b = (facts(self.run(side), self.phase) for side in SIDES)
+        return obstacles(a, b, self.phase, ("category",))
 
     def kernels(self, side: SideName) -> pa.Table:
         """Statistics per kernel name of one run (`traces.analysis.kernels.SCHEMA`)."""

@@ -63,7 +63,7 @@ def window(run: Run, phase: str | None, number: int | None) -> tuple[int, int] |
     return (int(start[good].min()), int(end[good].max())) if good.any() else None
 
 
-def panel(run: Run, side: SideName, step: tuple[int, int], axis: tuple[int, int]) -> Panel:
+def panel(run: Run, side: str, step: tuple[int, int], axis: tuple[int, int]) -> Panel:
     """The rows of a step (ns of the run) that lie inside the axis (ns since the step's start)."""
     first, last = step
     low, high = first + axis[0], min(first + axis[1], last)

@@ -37,11 +37,11 @@ def _component() -> ComponentRenderer:
 
 
 def mount(message: bytes) -> None:
-    """Show the timeline; `message` is a frame of `traces.analysis.packing`. What it reports is in `reported`."""
+    """Show the timeline; `message` is a frame of `traces.analysis.packing`."""
     _component()(key=KEY, data=message, on_view_change=lambda: None)
 
 
 def reported() -> Any:
     """What the browser last said it shows, unchecked; None before it has said anything."""
-    state = st.session_state.get(KEY)
+    state: Any = st.session_state.get(KEY)
     return state.get("view") if hasattr(state, "get") else None

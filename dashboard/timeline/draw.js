@@ -52,7 +52,8 @@ function drawAxis(tl, x) {
   }
   ctx.textAlign = "left";
   ctx.globalAlpha = 0.75;
-  ctx.fillText(tl.width < 560 ? "time" : "since the step", 0, top + 8);
+  const origin = view.step ? "since the step" : "since the start";
+  ctx.fillText(tl.width < 560 ? "time" : origin, 0, top + 8);
   ctx.globalAlpha = 1;
 }
 
@@ -147,16 +148,20 @@ function drawSteps(tl, scene, run, panel, x) {
   const { ctx, layout, view } = tl;
   const bottom = panel.tracks + panel.number * panel.pitch;
   let free = layout.gutter;
+  let drawn = -Infinity; // lines closer than that would only be a grey area
   ctx.font = `11px ${tl.colours.font}`;
   for (const [phase, number, start, end] of scene.steps) {
     const from = start - tl.origins[run];
     const to = end - tl.origins[run];
     if (to < view.lo || from > view.hi) continue;
     const at = Math.max(x(from), layout.gutter);
+    if (at - drawn < 5) continue;
+    const roomy = x(to) - x(from) >= 14;
+    drawn = at;
     ctx.fillStyle = tl.colours.text;
     ctx.globalAlpha = 0.55;
-    if (from >= view.lo && at - free > -1) ctx.fillRect(Math.round(at), panel.top + 17, 1, bottom - panel.top - 17);
-    if (to <= view.hi) ctx.fillRect(Math.round(x(to)), panel.top + 17, 1, 6);
+    if (from >= view.lo) ctx.fillRect(Math.round(at), panel.top + 17, 1, roomy ? bottom - panel.top - 17 : 5);
+    if (roomy && to <= view.hi) ctx.fillRect(Math.round(x(to)), panel.top + 17, 1, 6);
     ctx.globalAlpha = 1;
     const room = Math.min(x(to), tl.width) - Math.max(at, free) - 8;
     const text = clipped(ctx, `${phase} ${number}`, room);

@@ -63,8 +63,13 @@ function jumpToSame(tl, direction) {
 function jumpToFound(tl, direction) {
   const total = tl.scenes.reduce((sum, scene) => sum + scene.found, 0);
   if (!total) return undefined;
-  let { run, place } = tl.selected ?? { run: 0, place: direction > 0 ? -1 : tl.scenes[0].base.count };
-  if (!allHere(tl)) return tl.ask({ what: "find", run, place: tl.selected ? place : -1, direction });
+  const from = tl.view.lo + tl.origins[0]; // without a selected kernel: from what is shown of A
+  if (!allHere(tl)) {
+    const { run, place } = tl.selected ?? { run: 0, place: -1 };
+    return tl.ask({ what: "find", run, place, direction, from: Math.round(from) });
+  }
+  const before = above(tl.scenes[0].base.start, from - 1) - (direction > 0 ? 1 : 0);
+  let { run, place } = tl.selected ?? { run: 0, place: before };
   for (let tries = 0; tries <= tl.scenes.length; tries++) {
     const { base, match } = tl.scenes[run];
     const at = following(base, place, direction, (kind) => match[kind]);

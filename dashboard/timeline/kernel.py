@@ -44,12 +44,20 @@ def _three(row: dict[str, Any], name: str) -> str:
 def _launch(row: dict[str, Any]) -> str:
     if row["grid_x"] is None and row["block_x"] is None:
         return ""
-    more = [f"{row[n]} {what}" for n, what in (("registers", "registers"), ("shared_bytes", "B shared")) if row[n] is not None]
+    more = [
+        f"{row[n]} {what}"
+        for n, what in (("registers", "registers"), ("shared_bytes", "B shared"))
+        if row[n] is not None
+    ]
     return "; ".join([f"grid {_three(row, 'grid') or '?'}", f"block {_three(row, 'block') or '?'}", *more])
 
 
 def _step(row: dict[str, Any]) -> str:
-    return plain(f"{row['phase']} {row['step'] if row['step'] is not None else ''}".strip()) if row["phase"] else ""
+    return (
+        plain(f"{row['phase']} {row['step'] if row['step'] is not None else ''}".strip())
+        if row["phase"]
+        else ""
+    )
 
 
 def _recorded(row: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ class Timeline {
     this.view = { step: "", lo: 0, hi: 1, range: null, find: "" };
     this.selected = null;
     this.asked = 0;
+    this.done = {};
     build(this);
     listen(this);
     this.watch = new ResizeObserver(() => this.resize());
@@ -21,6 +22,7 @@ class Timeline {
 
   // A message of the server: new parts, and the page as it is there.
   take(data, send) {
+    const began = performance.now();
     this.send = send;
     const { page, parts } = unframe(data);
     for (const part of parts) this.parts.set(part.key, part);
@@ -41,6 +43,7 @@ class Timeline {
     if (page.answer && page.answer.n === this.asked && this.waiting) this.answered(page.answer);
     else if (!this.selected && page.details && moved) this.selected = page.details.kernel;
     this.resize();
+    this.takeMs = performance.now() - began;
     return undefined;
   }
 
@@ -221,11 +224,21 @@ class Timeline {
     if (!this.layout || !this.width) return;
     draw(this);
     this.frames = (this.frames ?? 0) + 1;
-    this.count.textContent = countText(this);
-    this.notes.replaceChildren();
-    for (const text of notesOf(this)) element("div", { cls: "kg-note", text, parent: this.notes });
-    fillDetails(this, this.details);
+    this.once("count", [this.view.find, this.selected, this.scenes], () => { this.count.textContent = countText(this); });
+    this.once("notes", [notesOf(this).join("\n")], () => {
+      this.notes.replaceChildren();
+      for (const text of notesOf(this)) element("div", { cls: "kg-note", text, parent: this.notes });
+    });
+    this.once("details", [this.selected, this.page.details, this.origins], () => fillDetails(this, this.details));
     fillTotals(this, this.totals);
+  }
+
+  // Does what it is told when what it depends on has changed.
+  once(name, causes, act) {
+    const before = this.done[name];
+    if (before && causes.every((cause, i) => cause === before[i])) return;
+    this.done[name] = causes;
+    act();
   }
 
   end() {

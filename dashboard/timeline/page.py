@@ -105,11 +105,21 @@ def message(both: list[Side], view: View, nav: str, state: Any, notes: list[str]
     for side in both:
         wanted = _parts(side, view)
         parts |= wanted
-        runs.append({"side": side.name.upper(), "title": _title(side), **dict(zip(("base", "detail"), wanted, strict=False))})
+        runs.append(
+            {
+                "side": side.name.upper(),
+                "title": _title(side),
+                **dict(zip(("base", "detail"), wanted, strict=False)),
+            }
+        )
     page = {
-        "nav": nav, "groups": [[g, charts.colour(g)] for g in canvas.GROUP_NAMES], "idle": charts.colour("idle"),
+        "nav": nav, "groups": [[g, charts.colour(g)] for g in canvas.GROUP_NAMES],
+        "idle": charts.colour("idle"),
         "runs": runs, "most": EXACT, "notes": notes, "summary": summary(both, view),
-        "view": {"step": view.step, "lo": view.window[0], "hi": view.window[1], "range": view.range, "find": view.find},
+        "view": {
+            "step": view.step, "lo": view.window[0], "hi": view.window[1], "range": view.range,
+            "find": view.find,
+        },
         "totals": {"of": view.shown, "runs": [_sums(side, totals(side, view)) for side in both]},
         "details": _details(both, view), "answer": _answer(both, view, asked.get("ask")),
     }  # fmt: skip
@@ -123,7 +133,8 @@ def summary(both: list[Side], view: View) -> str:
     said = []
     for side in both:
         sums = totals(side, view)
-        said.append(f"{side.name.upper()} {sums.kernels:,} kernels, busy {duration(sums.busy_ns)}, idle {duration(sums.idle_ns)}")
+        times = f"busy {duration(sums.busy_ns)}, idle {duration(sums.idle_ns)}"
+        said.append(f"{side.name.upper()} {sums.kernels:,} kernels, {times}")
     return f"Timeline of both runs, streams by time. {what}{where}: {'; '.join(said)}. Press ? for the keys."
 
 
@@ -154,7 +165,8 @@ def _exact(side: Side, view: View) -> Window | None:
 
 def _sums(side: Side, sums: Range) -> dict[str, Any]:
     return {
-        "side": side.name.upper(), "kernels": sums.kernels, "busy": sums.busy, "idle": sums.idle_ns, "span": sums.span_ns,
+        "side": side.name.upper(), "kernels": sums.kernels, "busy": sums.busy, "idle": sums.idle_ns,
+        "span": sums.span_ns,
     }  # fmt: skip
 
 
@@ -176,34 +188,36 @@ def _details(both: list[Side], view: View) -> dict[str, Any] | None:
         return None
     row = canvas.details(side.scene, side.run, place)
     return {
-        "kernel": _kernel(both, which, place), "base": side.key, "run": which, "place": place, "lines": lines(row),
+        "kernel": _kernel(both, which, place), "base": side.key, "run": which, "place": place,
+        "lines": lines(row),
     }  # fmt: skip
 
 
 def _answer(both: list[Side], view: View, ask: Any) -> dict[str, Any] | None:
-    """The next kernel that the browser, which has not all of them, asks for."""
+    """The next kernel that the browser, which has not all of them, asks for; nothing it says is trusted."""
     try:
-        number, which, place = int(ask["n"]), int(ask["run"]), int(ask["place"])
+        number, which, place, what = int(ask["n"]), int(ask["run"]), int(ask["place"]), ask["what"]
         direction = 1 if ask["direction"] > 0 else -1
-        if not (0 <= which < len(both) and -1 <= place < both[which].scene.count):
-            return None
-        if ask["what"] == "same":
-            at = canvas.neighbour(both[which].scene, place, direction) if place >= 0 else None
-            return {"n": number, "kernel": None if at is None else _kernel(both, which, at)}
-    except (TypeError, KeyError, ValueError):
+        scene = both[which if which >= 0 else len(both)].scene
+        if place < 0 and what == "find":
+            place = int(np.searchsorted(scene.start, int(ask["from"]))) - (direction > 0)
+    except (TypeError, KeyError, ValueError, IndexError, OverflowError):
         return None
-    return {"n": number, "kernel": _found(both, view, which, place, direction)}
+    if what == "find":
+        return {"n": number, "kernel": _found(both, view, which, place, direction)}
+    at = canvas.neighbour(scene, place, direction) if 0 <= place < scene.count else None
+    return {"n": number, "kernel": None if at is None else _kernel(both, which, at)}
 
 
 def _found(both: list[Side], view: View, which: int, place: int, direction: int) -> dict[str, int] | None:
     """The next kernel that the search finds: in this run, then the other, then around."""
     for _ in range(len(both) + 1):
         scene = both[which].scene
-        start = place if place >= 0 or direction > 0 else scene.count
-        at = canvas.neighbour(scene, start, direction, scene.kinds.matching(view.find))
+        at = canvas.neighbour(scene, place, direction, scene.kinds.matching(view.find))
         if at is not None:
             return _kernel(both, which, at)
-        which, place = (which + direction) % len(both), -1
+        which = (which + direction) % len(both)
+        place = -1 if direction > 0 else both[which].scene.count
     return None
 
 
@@ -215,7 +229,9 @@ def _scene(key: str, _run: Run) -> Scene:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _steps(key: str, _run: Run) -> dict[str, Window]:
-    found = {step_name(s["phase"], s["step"]): (s["start_ns"], s["end_ns"]) for s in reversed(_run.meta["steps"])}
+    found = {
+        step_name(s["phase"], s["step"]): (s["start_ns"], s["end_ns"]) for s in reversed(_run.meta["steps"])
+    }
     return dict(reversed(found.items()))
 
 
@@ -223,7 +239,9 @@ def _steps(key: str, _run: Run) -> dict[str, Window]:
 def _base(key: str, _scene: Scene, _run: Run) -> Part:
     part = packing.kernels(_scene) if _scene.count <= SHIPPED else packing.shares(_scene)
     steps = [[plain(s["phase"]), s["step"], s["start_ns"], s["end_ns"]] for s in _run.meta["steps"]]
-    return packing.Part({**part.about, "key": key, "legend": packing.legend(_scene), "steps": steps}, part.blob)
+    return packing.Part(
+        {**part.about, "key": key, "legend": packing.legend(_scene), "steps": steps}, part.blob
+    )
 
 
 @st.cache_data(max_entries=512, show_spinner=False)

@@ -103,13 +103,15 @@ def _table(both: list[Side], view: View) -> None:
     """The kernels of the range, else of what is in view."""
     number = sum(page.totals(side, view).kernels for side in both)
     if number > LISTED:
-        st.caption(f"{number:,} kernels in view: select a range (drag) of at most {LISTED:,} to list them here.")
+        st.caption(
+            f"{number:,} kernels in view: select a range (drag) of at most {LISTED:,} to list them here."
+        )
         return
     table = listed(both, view)
     st.dataframe(
         table, hide_index=True, height=400 if table.num_rows > LAZY else "auto", column_config=COLUMNS,
         lazy=table.num_rows > LAZY,
-        alt=f"The {table.num_rows:,} kernels {'of the range' if view.range else 'in view'}, A first, by start",
+        alt=f"{table.num_rows:,} kernels {'of the range' if view.range else 'in view'}, A first, by start",
     )  # fmt: skip
 
 
@@ -124,13 +126,18 @@ def listed(both: list[Side], view: View) -> pa.Table:
                 {
                     "run": pa.array([side.name.upper()] * len(rows), pa.string()),
                     "start ns": pc.subtract(found["start_ns"], side.origin(view)),
-                    "duration ns": found["used_ns"], "kernel": _readable(found["name"]),
-                    "group": _readable(found["group"]), "category": _readable(found["category"]),
-                    "module": _readable(found["module"]), "idle before ns": found["gap_ns"],
-                    "stream": found["stream"], "phase": _readable(found["phase"]), "step": found["step"],
+                    "duration ns": found["used_ns"],
+                    "kernel": _readable(found["name"]),
+                    "group": _readable(found["group"]),
+                    "category": _readable(found["category"]),
+                    "module": _readable(found["module"]),
+                    "idle before ns": found["gap_ns"],
+                    "stream": found["stream"],
+                    "phase": _readable(found["phase"]),
+                    "step": found["step"],
                     "flag": _readable(found["flag"]),
                 }
-            )  # fmt: skip
+            )
         )
     return pa.concat_tables(parts)
 

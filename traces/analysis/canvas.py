@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -42,18 +43,35 @@ class Track(NamedTuple):
     kernels: int
 
 
-class Device(NamedTuple):
-    """The kernels of one device by start. A cluster is a longest run of kernels that overlap each other."""
+@dataclass(frozen=True)
+class Device:
+    """The kernels of one device, by start, and what makes adding them up quick once it is first asked for."""
 
-    rank: int | None
-    device: int | None
     place: Int64s  # in the scene
     start: Int64s
     end: Int64s
     reach: Int64s  # the latest end up to each
-    clusters: Int64s  # where clusters begin, and the number of kernels
-    exclusive: Int64s  # ns, as the ledger splits them
-    sums: Int64s  # (groups, blocks + 1): exclusive ns of all blocks of BLOCK kernels before
+    group: Int64s
+
+    @cached_property
+    def clusters(self) -> Int64s:
+        """Where the longest runs of kernels that overlap each other begin, and the number of kernels."""
+        return np.flatnonzero(np.concatenate([[True], self.start[1:] >= self.reach[:-1], [True]]))
+
+    @cached_property
+    def exclusive(self) -> Int64s:
+        """The share of busy time of each, ns, as the ledger splits the whole run."""
+        return ledger.split(self.start, self.end, (int(self.start[0]), int(self.reach[-1]))).exclusive
+
+    @cached_property
+    def sums(self) -> Int64s:
+        """(groups, blocks + 1): exclusive ns of all the blocks of BLOCK kernels before."""
+        blocks = len(self.place) // BLOCK
+        out = np.zeros((len(GROUP_NAMES), blocks + 1), np.int64)
+        for g in range(len(GROUP_NAMES)):
+            mine = np.where(self.group == g, self.exclusive, 0)[: blocks * BLOCK]
+            out[g, 1:] = np.cumsum(mine.reshape(-1, BLOCK).sum(axis=1))
+        return out
 
 
 @dataclass(frozen=True)
@@ -122,7 +140,8 @@ def lay_out(run: Run) -> Scene:
     kind, kinds = kinds_of(table)
     track, tracks = _tracks(table, start, end)
     group = kinds.group[kind]
-    devices = [_device(key, place[_as_given(place, row, start)], start, end, group) for *key, place in ledger.devices(table)]
+    orders = (place[_as_given(place, row, start)] for _, _, place in ledger.devices(table))
+    devices = [_device(place, start, end, group) for place in orders]
     reach = np.maximum.accumulate(end) if len(end) else end
     lost = run.table.num_rows - len(row)
     return Scene(row, start, end, reach, track, tracks, kind, kinds, devices, lost)
@@ -140,7 +159,10 @@ def _tracks(table: pa.Table, start: Int64s, end: Int64s) -> tuple[Int64s, list[T
     place = np.full(len(held), len(chosen))
     place[chosen] = np.arange(len(chosen))
     track = place[code]
-    found = [Track(*queues[c // (MOST_LANES + 1)], int(c % (MOST_LANES + 1)), False, int(held[c])) for c in chosen]
+    found = []
+    for c in chosen.tolist():
+        rank, device, stream = queues[c // (MOST_LANES + 1)]
+        found.append(Track(rank, device, stream, c % (MOST_LANES + 1), False, int(held[c])))
     if more := int((track == len(chosen)).sum()):
         found.append(Track(None, None, None, 0, True, more))
     return track, found
@@ -161,7 +183,7 @@ def _queues(table: pa.Table) -> tuple[Int64s, list[tuple[int | None, int | None,
         for c in reversed(codes):
             value, at = divmod(value, len(c.dictionary))
             parts.append(c.dictionary[at].as_py())
-        keys.append(tuple(reversed(parts)))
+        keys.append((parts[2], parts[1], parts[0]))
     order = sorted(range(len(keys)), key=lambda i: [(v is not None, v or 0) for v in keys[i]])
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
@@ -174,16 +196,9 @@ def _as_given(place: Int64s, row: Int64s, start: Int64s) -> Int64s | slice:
     return np.lexsort((mine, start[place])) if (np.diff(mine) < 0).any() else slice(None)
 
 
-def _device(key: list[int | None], place: Int64s, start: Int64s, end: Int64s, group: Int64s) -> Device:
-    begin, finish = start[place], end[place]
-    reach = np.maximum.accumulate(finish)
-    exclusive = ledger.split(begin, finish, (int(begin[0]), int(reach[-1]))).exclusive
-    clusters = np.flatnonzero(np.concatenate([[True], begin[1:] >= reach[:-1], [True]]))
-    sums = np.zeros((len(GROUP_NAMES), len(place) // BLOCK + 1), np.int64)
-    for g in range(len(GROUP_NAMES)):
-        whole = np.where(group[place] == g, exclusive, 0)[: (sums.shape[1] - 1) * BLOCK]
-        sums[g, 1:] = np.cumsum(whole.reshape(-1, BLOCK).sum(axis=1))
-    return Device(key[0], key[1], place, begin, finish, reach, clusters, exclusive, sums)
+def _device(place: Int64s, start: Int64s, end: Int64s, group: Int64s) -> Device:
+    finish = end[place]
+    return Device(place, start[place], finish, np.maximum.accumulate(finish), group[place])
 
 
 def inside(scene: Scene, first: int, last: int) -> Int64s:
@@ -208,55 +223,50 @@ def totals(scene: Scene, first: int, last: int) -> Range:
         return Range(first, first, 0, {}, 0)
     time = np.zeros(len(GROUP_NAMES), np.int64)
     for device in scene.devices:
-        time += _busy(scene, device, first, last)
+        time += _busy(device, first, last)
     busy = {g: int(ns) for g, ns in zip(GROUP_NAMES, time, strict=True) if ns}
     return Range(first, last, len(inside(scene, first, last)), busy, (last - first) * len(scene.devices))
 
 
-def _busy(scene: Scene, device: Device, first: int, last: int) -> Int64s:
+def _busy(device: Device, first: int, last: int) -> Int64s:
     """Exclusive ns per group of one device in a window.
 
-    How the ledger splits a cluster depends on that cluster alone, so that only those cut by the window's
-    edges are split anew; the others have been added up in blocks.
+    How the ledger splits a cluster depends on that cluster alone, so that in a long window only those cut by
+    its edges are split anew; the others have been added up in blocks.
     """
-    begun = int(np.searchsorted(device.start, first, "left"))
-    stop = int(np.searchsorted(device.start, last, "left"))
+    running = int(np.searchsorted(device.reach, first, "right"))
+    begun, stop = (int(np.searchsorted(device.start, edge, "left")) for edge in (first, last))
+    if stop - running <= 4 * BLOCK:
+        return _split(device, running, stop, first, last)
     left = int(device.clusters[np.searchsorted(device.clusters, begun, "left")])
     right = stop
-    if stop and device.reach[stop - 1] > last:
+    if device.reach[stop - 1] > last:
         right = int(device.clusters[np.searchsorted(device.clusters, stop - 1, "right") - 1])
-    running = int(np.searchsorted(device.reach, first, "right"))
     if left >= right:
-        return _split(scene, device, slice(running, stop), first, last)
-    inner = _whole(scene, device, left, right)
-    return (
-        inner
-        + _split(scene, device, slice(running, left), first, last)
-        + _split(scene, device, slice(right, stop), first, last)
-    )
+        return _split(device, running, stop, first, last)
+    edges = _split(device, running, left, first, last) + _split(device, right, stop, first, last)
+    return edges + _whole(device, left, right)
 
 
-def _split(scene: Scene, device: Device, rows: slice, first: int, last: int) -> Int64s:
-    near = device.end[rows] > first
-    begin, finish = np.maximum(device.start[rows][near], first), np.minimum(device.end[rows][near], last)
-    part = ledger.split(begin, finish, (first, last)).exclusive
-    return _by_group(scene, device.place[rows][near], part)
+def _split(device: Device, low: int, high: int, first: int, last: int) -> Int64s:
+    """Exclusive ns per group of some kernels in a window, by the ledger."""
+    near = low + np.flatnonzero(device.end[low:high] > first)
+    begin, finish = np.maximum(device.start[near], first), np.minimum(device.end[near], last)
+    return _by_group(device.group[near], ledger.split(begin, finish, (first, last)).exclusive)
 
 
-def _whole(scene: Scene, device: Device, left: int, right: int) -> Int64s:
+def _whole(device: Device, left: int, right: int) -> Int64s:
     """Exclusive ns per group of the kernels from `left` to `right`."""
     a, b = -(-left // BLOCK), right // BLOCK
     if a >= b:
-        return _by_group(scene, device.place[left:right], device.exclusive[left:right])
-    edges = [slice(left, a * BLOCK), slice(b * BLOCK, right)]
-    out = device.sums[:, b] - device.sums[:, a]
-    for rows in edges:
-        out = out + _by_group(scene, device.place[rows], device.exclusive[rows])
+        return _by_group(device.group[left:right], device.exclusive[left:right])
+    out: Int64s = device.sums[:, b] - device.sums[:, a]
+    for rows in (slice(left, a * BLOCK), slice(b * BLOCK, right)):
+        out = out + _by_group(device.group[rows], device.exclusive[rows])
     return out
 
 
-def _by_group(scene: Scene, place: Int64s, time: Int64s) -> Int64s:
-    group = scene.kinds.group[scene.kind[place]]
+def _by_group(group: Int64s, time: Int64s) -> Int64s:
     return np.array([time[group == g].sum() for g in range(len(GROUP_NAMES))], np.int64)
 
 

@@ -30,7 +30,7 @@ class Kinds(NamedTuple):
     group: Int64s  # an index into the groups of the taxonomy
     category: list[str | None]
     module: list[str | None]
-    count: Int64s  # how many kernels are of that kind
+    kernels: Int64s  # how many kernels are of that kind
     modules_left_out: bool  # more kinds than fit: told apart without their modules
     names_left_out: int  # even so: the rarest names, which share one text per group
 
@@ -53,7 +53,9 @@ def kinds_of(table: pa.Table) -> tuple[Int64s, Kinds]:
     at = {key: codes[key][0][first] for key in KEYS}
     group = _groups(known["group"])[at["group"]] if len(first) else np.zeros(0, np.int64)
     category = [known["category"][i] for i in at["category"]]
-    module = [None if left_out or known["module"][i] is None else plain(known["module"][i]) for i in at["module"]]
+    module = [
+        None if left_out or known["module"][i] is None else plain(known["module"][i]) for i in at["module"]
+    ]
     name = at["name"]
     rare = 0
     if len(first) > MOST_KINDS:
@@ -62,7 +64,9 @@ def kinds_of(table: pa.Table) -> tuple[Int64s, Kinds]:
     used, text = np.unique(name, return_inverse=True)
     limit = min(max(TEXT_BUDGET // max(len(used), 1), NAME_LEAST), NAME_MOST)
     names = known["name"]
-    texts = [plain(names[i] or "(no name)", limit) if i >= 0 else f"(one of {rare:,} rarer names)" for i in used]
+    texts = [
+        plain(names[i] or "(no name)", limit) if i >= 0 else f"(one of {rare:,} rarer names)" for i in used
+    ]
     return kind, Kinds(texts, text.astype(np.int64), group, category, module, count, left_out, rare)
 
 

@@ -32,14 +32,14 @@ BINS_BYTES: Final = 8_000_000  # of all series together
 
 
 class Part(NamedTuple):
-    """What it is, as JSON will say it (with `columns`: per column its dtype, place and length), and the columns."""
+    """JSON that says what it is (its `columns`: per name the dtype, place and length), and the columns."""
 
     about: dict[str, Any]
     blob: bytes
 
 
 def kernels(scene: Scene, window: tuple[int, int] | None = None) -> Part:
-    """The kernels that overlap a window (ns), or all. Their times are relative to the run's, as everywhere."""
+    """The kernels that overlap a window, or all; times are ns of the run."""
     place = np.arange(scene.count) if window is None else canvas.inside(scene, *window)
     start, used = scene.start[place], scene.end[place] - scene.start[place]
     first, base = _epochs(start)
@@ -80,7 +80,8 @@ def legend(scene: Scene) -> dict[str, Any]:
         "devices": len(scene.devices), "overflow": scene.overflow,
         "tracks": [list(t) for t in scene.tracks],
         "names": kinds.texts, "name": kinds.text.tolist(), "group": kinds.group.tolist(),
-        "names_left_out": kinds.names_left_out, "category": kinds.category, "module": kinds.module, "kernels": kinds.count.tolist(),
+        "category": kinds.category, "module": kinds.module, "kernels": kinds.kernels.tolist(),
+        "names_left_out": kinds.names_left_out, "modules_left_out": kinds.modules_left_out,
         "rounded": bool(scene.count and max(map(abs, scene.span)) >= 2**53),
     }  # fmt: skip
 

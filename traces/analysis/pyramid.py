@@ -1,4 +1,4 @@
-"""Busy time per bin of a long timeline, exact, so that a picture of millions of rows takes thousands of numbers.
+"""Busy time per bin of a long timeline, exact: a picture of millions of rows takes thousands of numbers.
 
 One level is enough: whoever draws it adds the bins up once (prefix sums) and then reads the busy time of any
 stretch from two of the sums, however far the picture is zoomed out.
@@ -25,7 +25,7 @@ class Bins(NamedTuple):
 
 
 def bins(start: Int64s, end: Int64s, series: Int64s, window: tuple[int, int], most: int) -> Bins:
-    """Busy ns of each series (0, 1, …) in at most `most` equal bins, a whole number of ns wide, of the window.
+    """Busy ns of each series (0, 1, …) in at most `most` equal bins of the window, whole ns wide.
 
     Rows of one series that overlap count each by themselves. Every ns of a row inside the window is in
     exactly one bin: a series' bins add up to its rows' time there.

@@ -39,12 +39,14 @@ def made(given_rows: list[dict[str, Any]]) -> Run:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canvas, "BLOCK", 3)
+    monkeypatch.setattr(canvas, "BLOCK", 2)
 
 
 @settings(max_examples=200)
 @given(rows, st.integers(-10, 230), st.integers(1, 200))
-def test_a_range_adds_up_as_the_ledger_does(given_rows: list[dict[str, Any]], first: int, length: int) -> None:
+def test_a_range_adds_up_as_the_ledger_does(
+    given_rows: list[dict[str, Any]], first: int, length: int
+) -> None:
     both = made(given_rows)
     found = canvas.totals(canvas.lay_out(both), first, first + length)
     if not found.span_ns:
