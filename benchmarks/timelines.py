@@ -1,4 +1,4 @@
-"""Synthetic runs of any size, made with a seed, in the shape of an LLM's decode: for `benchmarks.dashboard`."""
+"""Synthetic runs of any size, made with a seed, in the shape of an LLM's decode."""
 
 from __future__ import annotations
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dashboard.format import duration
+from traces.analysis.kinds import NAME_LEAST
 from traces.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST: Final = 2_000  # characters of a text
+_WHOLE: Final = 20_000
 
 
 def lines(row: dict[str, Any]) -> list[tuple[str, str]]:
@@ -84,11 +86,17 @@ def _late(row: dict[str, Any]) -> str:
     return f"{_exact(row['start_ns'] - row['launch_start_ns'])} before its start{api}"
 
 
+def _long_name(row: dict[str, Any]) -> str:
+    """Where the picture may have cut it."""
+    return plain(row["name"], _WHOLE) if row["name"] and len(row["name"]) > NAME_LEAST else ""
+
+
 def _text(name: str) -> Callable[[dict[str, Any]], str]:
     return lambda row: plain(row[name], MOST) if row[name] else ""
 
 
 _OPTIONAL: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
-    "Grid, block": _launch, "Step": _step, "Op": _text("op"), "Shape": _text("shape"), "Rate": _rate,
+    "Full name": _long_name, "Grid, block": _launch, "Step": _step, "Op": _text("op"),
+    "Shape": _text("shape"), "Rate": _rate,
     "Backend": _text("backend"), "Launched": _late, "Recorded": _recorded, "Doubtful": _text("flag"),
 }  # fmt: skip

@@ -59,8 +59,13 @@ def sides(pair: Pair) -> list[Side]:
     for name in SIDES:
         entry, run = pair.entries[name], pair.run(name)
         key = hashlib.sha256(f"{entry.path} {entry.stamp}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
-        out.append(Side(name, run, key, _scene(key, run), _steps(key, run)))
+        out.append(side(name, key, run))
     return out
+
+
+def side(name: SideName, key: str, run: Run) -> Side:
+    """A run, laid out unless it is already under its key."""
+    return Side(name, run, key, _scene(key, run), _steps(key, run))
 
 
 def step_name(phase: str, number: int) -> str:
@@ -121,7 +126,7 @@ def message(both: list[Side], view: View, nav: str, state: Any, notes: list[str]
             "find": view.find,
         },
         "totals": {"of": view.shown, "runs": [_sums(side, totals(side, view)) for side in both]},
-        "details": _details(both, view), "answer": _answer(both, view, asked.get("ask")),
+        "details": _details(both, view), "answer": answer(both, view, asked.get("ask")),
     }  # fmt: skip
     return packing.frame(page, [part for key, part in parts.items() if key not in have])
 
@@ -193,7 +198,7 @@ def _details(both: list[Side], view: View) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _answer(both: list[Side], view: View, ask: Any) -> dict[str, Any] | None:
+def answer(both: list[Side], view: View, ask: Any) -> dict[str, Any] | None:
     """The next kernel that the browser, which has not all of them, asks for; nothing it says is trusted."""
     try:
         number, which, place, what = int(ask["n"]), int(ask["run"]), int(ask["place"]), ask["what"]

@@ -69,7 +69,7 @@ function fillDetails(tl, parent) {
     element("dd", { text, parent: list });
   };
   line("Category", category);
-  line("Module", module ?? "–");
+  if (!scene.legend.modules_left_out) line("Module", module ?? "–");
   line("Start", `${exactly(kernel.start - tl.origins[kernel.run])} on the axis, ${grouped(kernel.start)} ns in the run`);
   line("Duration", exactly(kernel.end - kernel.start));
   const known = tl.page.details;
@@ -127,6 +127,7 @@ function notesOf(tl) {
     if (legend.overflow) out.push(`${side}: ${plural(legend.overflow, "kernel")} found no lane of their own and share the overflow lane, where they may cover each other.`);
     if (legend.unusable) out.push(`${side}: ${plural(legend.unusable, "row")} without a usable time ${legend.unusable === 1 ? "is" : "are"} not drawn.`);
     if (legend.names_left_out) out.push(`${side}: ${plural(legend.names_left_out, "rare name")} are not searched; a click shows them.`);
+    if (legend.modules_left_out) out.push(`${side}: too many modules to send them all; a click shows a kernel's.`);
     if (legend.rounded) out.push(`${side} is longer than 104 days: the picture rounds to 2 ns or more; the numbers below it do not.`);
     if (scene.base.type === "bins") {
       const exact = tl.exact(scene);

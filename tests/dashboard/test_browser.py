@@ -122,7 +122,7 @@ def at(address: str, **query: str) -> str:
     return f"{address}?{urllib.parse.urlencode(query)}"
 
 
-@pytest.mark.parametrize("view", ["Breakdown", "Waterfall", "Timeline"])
+@pytest.mark.parametrize("view", ["Breakdown", "Waterfall"])
 def test_charts_are_drawn(tab: Page, address: str, view: str) -> None:
     tab.goto(at(address, a="base", b="cand", view=view))
     tab.wait_for_selector(".js-plotly-plot .bars path", timeout=DRAW_MS, state="attached")
@@ -133,7 +133,7 @@ def test_charts_are_drawn(tab: Page, address: str, view: str) -> None:
 def test_hostile_names_run_no_script_and_fetch_nothing(tab: Page, address: str, view: str) -> None:
     tab.goto(at(address, a="evil", b="cand", view=view, by="kernel name"))
     tab.wait_for_selector("[data-testid=stCode]", timeout=DRAW_MS)
-    if view in ("Waterfall", "Timeline"):
+    if view == "Waterfall":
         tab.wait_for_selector(".js-plotly-plot .bars path", timeout=DRAW_MS, state="attached")
         tab.locator(".js-plotly-plot .nsewdrag").first.hover()
         tab.wait_for_timeout(300)
