@@ -24,6 +24,8 @@ class Timeline {
   take(data, send) {
     const began = performance.now();
     this.send = send;
+    if (data === this.last) return this.resize(); // only the theme changed
+    this.last = data;
     const { page, parts } = unframe(data);
     for (const part of parts) this.parts.set(part.key, part);
     const keys = page.runs.flatMap((run) => [run.base, run.detail]).filter(Boolean);
@@ -55,7 +57,9 @@ class Timeline {
       return { side: run.side, title: run.title, base, legend: base.legend, steps: base.steps, detail: this.parts.get(run.detail) ?? null };
     });
     fillSteps(this);
+    this.steps.value = this.view.step;
     this.origin();
+    this.changed(); // the server hears which parts are here
   }
 
   follow(view) {

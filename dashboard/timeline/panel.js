@@ -124,6 +124,7 @@ function notesOf(tl) {
   tl.scenes.forEach((scene) => {
     const { legend, side } = scene;
     if (tl.view.step && !stepOf(scene, tl.view.step)) out.push(`${side} has no ${stepLabel(tl.view.step)}: its own start is at 0.`);
+    if (!legend.count) out.push(`${side} has no kernel with a usable time.`);
     if (legend.overflow) out.push(`${side}: ${plural(legend.overflow, "kernel")} found no lane of their own and share the overflow lane, where they may cover each other.`);
     if (legend.unusable) out.push(`${side}: ${plural(legend.unusable, "row")} without a usable time ${legend.unusable === 1 ? "is" : "are"} not drawn.`);
     if (legend.names_left_out) out.push(`${side}: ${plural(legend.names_left_out, "rare name")} are not searched; a click shows them.`);

@@ -120,7 +120,9 @@ def listed(both: list[Side], view: View) -> pa.Table:
     parts = []
     for side in both:
         rows = side.scene.row[canvas.inside(side.scene, *side.absolute(view, view.shown))]
-        found = side.run.table.select(_SHOWN).take(rows)
+        low, high = (int(rows.min()), int(rows.max())) if len(rows) else (0, -1)
+        near = side.run.table.select(_SHOWN).slice(low, high - low + 1)  # `take` copies all it is given
+        found = near.take(rows - low)
         parts.append(
             pa.table(
                 {
