@@ -142,7 +142,8 @@ def exchange() -> None:
 
 def shared(a: list[str], b: list[str]) -> list[str]:
     """The phases of both runs, decode first."""
-    return sorted(dict.fromkeys(p for p in a if p in set(b)), key=lambda p: p != "decode")
+    theirs = set(b)
+    return sorted(dict.fromkeys(p for p in a if p in theirs), key=lambda p: p != "decode")
 
 
 def draw(pair: Pair, show: Callable[[Pair], None]) -> None:
@@ -159,7 +160,7 @@ def banners(pair: Pair) -> None:
     on_cpu = [s.upper() for s in SIDES if pair.run(s).meta["device"].get("type") == "cpu"]
     if on_cpu:
         st.warning(f"**CPU, not a GPU latency**: {' and '.join(on_cpu)} ran on the CPU.", icon="⚠️")
-    if unlike := pair.comparison("category").not_comparable:
+    if unlike := pair.unlike:
         st.warning("Not alike: " + "; ".join(markdown(text, 400) for text in unlike), icon="⚠️")
 
 

@@ -10,6 +10,7 @@ import streamlit as st
 from dashboard import library
 from dashboard.format import command
 from traces.analysis import kernels
+from traces.analysis.comparable import facts, obstacles
 from traces.analysis.compare import Comparison, compare
 
 if TYPE_CHECKING:
@@ -41,6 +42,12 @@ class Pair:
     def comparison(self, *by: str) -> Comparison:
         """A against B per step. Raises KernelgapError as `compare` does."""
         return _compare(self.key, by, self.phase, self.run("a"), self.run("b"))
+
+    @property
+    def unlike(self) -> list[str]:
+        """What stands in the way of a fair comparison by category, found without comparing."""
+        a, b = (facts(self.run(side), self.phase) for side in SIDES)
+        return obstacles(a, b, self.phase, ("category",))
 
     def kernels(self, side: SideName) -> pa.Table:
         """Statistics per kernel name of one run (`traces.analysis.kernels.SCHEMA`)."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dashboard import facts, health, summary
+from dashboard.figures import timeline
 from dashboard.format import NONE, command, duration, percent, signed
 from dashboard.report import page
 from dashboard.rows import largest, rows_of
-from dashboard.views import breakdown, timeline, waterfall
+from dashboard.views import breakdown, waterfall
 from traces.analysis import kernels, sentence
 from traces.analysis.compare import compare
 

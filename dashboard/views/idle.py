@@ -13,6 +13,7 @@ from dashboard import charts, idle_figures
 from dashboard.format import duration, markdown, percent
 from dashboard.idle_figures import NAMES, Side
 from dashboard.pair import SIDES
+from dashboard.timeline.address import WHOLE
 from traces.analysis import shares
 from traces.analysis.breakdown import steps_of
 from traces.analysis.delays import delays
@@ -243,11 +244,11 @@ def link(pair: Pair, tile: tuple[int | None, int], start: int, end: int) -> str:
     """The page's address with the timeline on this gap and as much beside it, ns since the step's start."""
     number, opens = tile
     room = max(end - start, _ROOM_NS)
-    window = f"{max(start - opens - room, 0)}-{end - opens + room}"
+    window = f"{max(start - opens - room, 0)}..{end - opens + room}"
     address = {"a": pair.entries["a"].label, "b": pair.entries["b"].label, "view": "Timeline"}
     address |= {} if pair.phase is None else {"phase": pair.phase}
-    address |= {} if number is None else {"step": str(number)}
-    return "?" + urlencode(address | {"win": window})
+    address["step"] = WHOLE if number is None else str(number)
+    return "?" + urlencode(address | {"window": window})
 
 
 def _tile(run: Run, phase: str | None, at: int) -> tuple[int | None, int]:

@@ -49,7 +49,7 @@ def at(address: str, **query: str) -> str:
     return f"{address}?{urllib.parse.urlencode(query)}"
 
 
-@pytest.mark.parametrize("view", ["Overview", "Waterfall", "Timeline"])
+@pytest.mark.parametrize("view", ["Overview", "Waterfall"])
 def test_charts_are_drawn(tab: Page, address: str, view: str) -> None:
     tab.goto(at(address, a="base", b="cand", view=view))
     tab.wait_for_selector(".js-plotly-plot .bars path", timeout=DRAW_MS, state="attached")

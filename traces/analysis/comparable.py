@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow.compute as pc
@@ -31,6 +32,22 @@ class Side(Protocol):
     @property
     def incomplete(self) -> bool:
         """Whether only incomplete steps are there to compare."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What `obstacles` asks of a side, without comparing."""
+
+    run: Run
+    devices: int
+    incomplete: bool
+
+
+def facts(run: Run, phase: str | None) -> Facts:
+    """The facts of a run in a phase, the same as those of a comparison's side."""
+    devices = run.table.select(["rank", "device"]).group_by(["rank", "device"]).aggregate([]).num_rows
+    steps = [s for s in run.meta["steps"] if s["phase"] == phase]
+    return Facts(run, max(devices, 1), bool(steps) and not any(s["complete"] for s in steps))
 
 
 def obstacles(a: Side, b: Side, phase: str | None, by: tuple[str, ...]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,28 +25,66 @@ def inside(table: pa.Table, first: int, last: int) -> Int64s:
     return rows[np.argsort(start[rows], kind="stable")]
 
 
-def lanes(start: Int64s, end: Int64s, queue: Sequence[object]) -> Int64s:
+def lanes(start: Int64s, end: Int64s, queue: Sequence[object], most: int | None = None) -> Int64s:
     """The lane (0 = first) of each row among those of its queue, so that no two in one lane overlap.
 
     Greedy first fit by start, the fewest lanes possible (interval partitioning, Kleinberg & Tardos 4.1).
+    With `most`, rows that would need more lanes than that all get lane `most`, where they may overlap.
     """
+    code = _codes(queue)
+    order = np.argsort(code, kind="stable") if _ordered(start, end) else np.lexsort((end, start, code))
     out = np.zeros(len(start), np.int64)
-    free: dict[object, list[int]] = {}  # lanes to reuse, lowest first
-    busy: dict[object, list[tuple[int, int]]] = {}  # (end, lane)
-    opened: dict[object, int] = {}
-    for row in np.lexsort((end, start)):
-        key = queue[row]
-        idle, running = free.setdefault(key, []), busy.setdefault(key, [])
-        while running and running[0][0] <= start[row]:
-            heapq.heappush(idle, heapq.heappop(running)[1])
-        if idle:
-            lane = heapq.heappop(idle)
-        else:
-            lane = opened.get(key, 0)
-            opened[key] = lane + 1
-        out[row] = lane
-        heapq.heappush(running, (int(end[row]), lane))
+    for mine in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
+        out[mine] = _levels(start[mine], end[mine], most)
     return out
+
+
+def _codes(queue: Sequence[object]) -> Int64s:
+    """The queues as small whole numbers."""
+    if isinstance(queue, np.ndarray) and queue.dtype.kind in "iu":
+        return queue
+    number: dict[object, int] = {}
+    return np.array([number.setdefault(key, len(number)) for key in queue], np.int64)
+
+
+def _ordered(start: Int64s, end: Int64s) -> bool:
+    """Whether the rows come by start and, where they start together, by end."""
+    steps = np.diff(start)
+    return bool(((steps > 0) | ((steps == 0) & (np.diff(end) >= 0))).all())
+
+
+def _levels(start: Int64s, end: Int64s, most: int | None) -> Int64s:
+    """Lanes of one queue's rows, in order. First fit gives each lane the earliest row that fits after its
+    last one, among the rows that the lanes before it left, so that lanes can be filled one after another."""
+    out = np.zeros(len(start), np.int64)
+    left, level = _crowded(start, end), 0
+    while left.size:
+        begin, finish = start[left], end[left]
+        if level == most or (begin[1:] >= finish[:-1]).all():
+            out[left] = level
+            break
+        taken = np.zeros(len(left), bool)
+        taken[_chain(begin, finish)] = True
+        out[left[taken]] = level
+        left, level = left[~taken], level + 1
+    return out
+
+
+def _crowded(start: Int64s, end: Int64s) -> Int64s:
+    """The rows that overlap another: the others find every lane free, and leave it so."""
+    apart = np.ones(len(start) + 1, bool)
+    apart[1:-1] = start[1:] >= np.maximum.accumulate(end)[:-1]
+    return np.flatnonzero(~(apart[:-1] & apart[1:]))
+
+
+def _chain(start: Int64s, end: Int64s) -> list[int]:
+    """The first row, the first that starts when that one has ended, and so on."""
+    after = np.maximum(np.searchsorted(start, end), np.arange(1, len(start) + 1)).tolist()
+    taken, row = [], 0
+    while row < len(after):
+        taken.append(row)
+        row = after[row]
+    return taken
 
 
 def busy_share(

@@ -116,7 +116,7 @@ def test_the_longest_gaps_open_the_timeline_at_their_window(shelf: Path, page: P
     assert (row["module"], row["launched µs"]) == ("layers.1", 3.9)
     query = parse_qs(row["timeline"].removeprefix("?"))
     assert query == {
-        "a": ["a"], "b": ["b"], "view": ["Timeline"], "phase": ["decode"], "step": ["1"], "win": ["0-14000"],
+        "a": ["a"], "b": ["b"], "view": ["Timeline"], "phase": ["decode"], "step": ["1"], "window": ["0..14000"],
     }  # fmt: skip
     assert shown["timeline"][0] in words(at)  # a link that keys and screen readers reach
     other = page(a="a", b="b", view="Idle", idle_side="A").dataframe[0].value

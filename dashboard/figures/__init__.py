@@ -1,0 +1,1 @@
+"""Charts as pure functions of tables, for pages and for files alike."""
