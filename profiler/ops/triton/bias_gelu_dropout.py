@@ -2,9 +2,9 @@
 
 GELU (Hendrycks and Gimpel 2016, arXiv 1606.08415) is x * Phi(x), or its approximation by tanh. Dropout
 (Srivastava et al. 2014) keeps an element with probability 1 - p and scales it by 1 / (1 - p). Whether an
-element is kept depends on its place and on the seed alone, by the counter-based generator Philox (Salmon et al.
-2011): a backward pass draws the same mask again and nobody stores it. One Philox call gives four numbers, for
-four elements a quarter of a block apart. A captured CUDA graph keeps the seed that it was captured with.
+element is kept depends on its place and on the seed alone, by the counter-based generator Philox (Salmon et
+al. 2011): a backward pass draws the same mask again and nobody stores it. One Philox call gives four numbers,
+for four elements a quarter of a block apart. A captured CUDA graph keeps the seed it was captured with.
 """
 
 import torch
@@ -26,8 +26,8 @@ def gelu(x: tl.tensor, TANH: tl.constexpr) -> tl.tensor:
 
 @jit
 def bias_gelu_dropout_quarter(
-    x_ptr: tl.tensor, bias_ptr: tl.tensor, out_ptr: tl.tensor, row: tl.tensor, cols: tl.tensor, width: tl.tensor,
-    random: tl.tensor, p: tl.tensor, scale: tl.tensor, TANH: tl.constexpr, DROPOUT: tl.constexpr,
+    x_ptr: tl.tensor, bias_ptr: tl.tensor, out_ptr: tl.tensor, row: tl.tensor, cols: tl.tensor,
+    width: tl.tensor, random: tl.tensor, p: tl.tensor, scale: tl.tensor, TANH: tl.constexpr, DROPOUT: tl.constexpr,
 ) -> None:  # fmt: skip
     """The elements `cols` of the row that begins at `row`."""
     inside = cols < width
@@ -41,8 +41,8 @@ def bias_gelu_dropout_quarter(
 
 @jit
 def bias_gelu_dropout_kernel(
-    x_ptr: tl.tensor, bias_ptr: tl.tensor, out_ptr: tl.tensor, width: tl.tensor, p: tl.tensor, scale: tl.tensor,
-    seed: tl.tensor, TANH: tl.constexpr, DROPOUT: tl.constexpr, QUARTER: tl.constexpr,
+    x_ptr: tl.tensor, bias_ptr: tl.tensor, out_ptr: tl.tensor, width: tl.tensor, p: tl.tensor,
+    scale: tl.tensor, seed: tl.tensor, TANH: tl.constexpr, DROPOUT: tl.constexpr, QUARTER: tl.constexpr,
 ) -> None:  # fmt: skip
     """Program (row, block): four quarters of columns of one row, all out of one Philox call."""
     row = tl.program_id(0).to(tl.int64)
@@ -84,7 +84,7 @@ def bias_gelu_dropout(
     equal masks for equal shapes, whatever the dtype and the numbers.
 
     Raises:
-        UsageError: unsupported or mixed dtypes, bias that is not [N], p outside [0, 1], another `approximate`.
+        UsageError: unsupported or mixed dtypes, bias that is not [N], p outside [0, 1], unknown `approximate`.
     """
     check_inputs("bias_gelu_dropout", x, bias)
     width = x.shape[-1] if x.dim() else 0

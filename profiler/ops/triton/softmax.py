@@ -1,7 +1,7 @@
 """Row softmax: y = exp(x - max(x)) / sum(exp(x - max(x))) over the last dimension.
 
-A row of at most ONE_PASS elements stays in registers: it is read once and written once. A longer one takes two
-launches: parts of it find their maximum and sum online (Milakov and Gimelshein 2018, arXiv 1805.02867), then
+A row of at most ONE_PASS elements stays in registers: it is read once and written once. A longer one takes
+two launches: parts of it find their maximum and sum online (Milakov and Gimelshein 2018, arXiv 1805.02867), then
 each part reads its elements again, merges what all parts found, and writes. The second reading mostly meets
 the L2: a row of 128256 fp16 logits is 0.25 MB.
 """
@@ -45,8 +45,8 @@ def softmax_kernel(
 
 @jit
 def softmax_parts_kernel(
-    x_ptr: tl.tensor, best_ptr: tl.tensor, sum_ptr: tl.tensor, x_row: tl.tensor, D: tl.tensor, width: tl.tensor,
-    log2_e: tl.tensor, BLOCK: tl.constexpr,
+    x_ptr: tl.tensor, best_ptr: tl.tensor, sum_ptr: tl.tensor, x_row: tl.tensor, D: tl.tensor,
+    width: tl.tensor, log2_e: tl.tensor, BLOCK: tl.constexpr,
 ) -> None:  # fmt: skip
     """Program (row, part): the maximum of `width` elements, and the sum of exp(x - maximum)."""
     row = tl.program_id(0).to(tl.int64)
@@ -99,8 +99,8 @@ def softmax_reference(x: torch.Tensor) -> torch.Tensor:
 def softmax(x: torch.Tensor) -> torch.Tensor:
     """Softmax over the last dimension.
 
-    x[..., D], fp16, bf16 or fp32 -> [..., D], contiguous, x's dtype; computes in fp32. A row of -inf alone, and
-    one with NaN or +inf, becomes NaN, as in PyTorch.
+    x[..., D], fp16, bf16 or fp32 -> [..., D], contiguous, x's dtype; computes in fp32. A row of -inf alone,
+    and one with NaN or +inf, becomes NaN, as in PyTorch.
 
     Raises:
         UsageError: unsupported dtype, or x without dimensions.
