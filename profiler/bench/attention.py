@@ -30,8 +30,8 @@ def cases(setting: Setting) -> Iterator[Case]:
 def decode(setting: Setting, *, slots: int, position: int, every: bool = True) -> Case:
     """One query a sequence, that sees the keys up to `position` of a cache of `slots`.
 
-    SDPA reads the whole cache under a mask, made once a step and not timed; the bytes are those of the visible
-    keys.
+    SDPA reads the whole cache under a mask, made once a step and not timed; the bytes are those of the
+    visible keys.
     """
     c, batch = setting.config, setting.workload.batch
     seen = position + 1
@@ -54,7 +54,7 @@ def decode(setting: Setting, *, slots: int, position: int, every: bool = True) -
     memory = decode_attention.scratch(pairs, group, c.head_dim, splits, setting.device)
     triton: dict[str, Attend] = {
         "decode_attention": lambda q, k, v: decode_attention.decode_attention(q, k, v, at, memory, True),
-        "attention (two launches)": lambda q, k, v: attention.attention(q, k, v, at),
+        "attention, 2 launches": lambda q, k, v: attention.attention(q, k, v, at),
     }
     shape = f"B{batch} H{c.heads}/{c.kv_heads} D{c.head_dim} keys {seen}"
     shape += f" of {slots}" if slots != seen else ""
@@ -63,7 +63,7 @@ def decode(setting: Setting, *, slots: int, position: int, every: bool = True) -
 
 
 def prefill(setting: Setting) -> Case:
-    """Causal attention of the prompt; q, k and v lie token by token in memory, as a projection leaves them."""
+    """Causal attention of the prompt; q, k and v lie token by token, as a projection leaves them."""
     c, batch, tokens = setting.config, setting.workload.batch, setting.workload.prompt
     work = Work(
         2 * batch * tokens * (c.heads + c.kv_heads) * c.head_dim * setting.dtype.itemsize,

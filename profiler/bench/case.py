@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import torch
 
-from profiler.bench.table import Work
-
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from torch import Tensor
 
+    from profiler.bench.table import Work
     from profiler.model.config import Config, Workload
 
 MAX_COPIES: Final = 256  # of small inputs: more would only lengthen the graph
@@ -46,7 +46,6 @@ class Case:
     contenders: Sequence[Contender]
     every: bool = False
     calls: int = 1  # in one decode step
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ROUNDS: Final = 6
 STEPS: Final = 24  # a round
 CPU_ROUNDS: Final = 2
+CONTROL: Final = "'"
 
 
 @torch.no_grad()
@@ -51,7 +52,7 @@ def measure(setting: Setting, variants: Sequence[str], say: Callable[[str], None
 
 
 def step_work(config: Config, workload: Workload, keys: int) -> Work:
-    """Every weight but the embedding's once (a tied one is lm_head), and the KV cache's `keys` of each layer."""
+    """Every weight once, but the embedding's (a tied one is lm_head), and `keys` of the KV cache a layer."""
     rows = config.parameters - (0 if config.tied else config.vocab * config.dim)
     cached = 2 * config.layers * workload.batch * config.kv_heads * config.head_dim * keys
     scores = 4 * config.layers * workload.batch * config.heads * config.head_dim * keys
@@ -76,5 +77,8 @@ def _runners(
         if mode == "graph":
             runner = modes.captured(runner)
             modes.warm_up(runner)
-        runners[variant] = runner
+        name = variant
+        while name in runners:  # the same again: an A/A control
+            name += CONTROL
+        runners[name] = runner
     return runners

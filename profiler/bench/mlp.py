@@ -1,7 +1,8 @@
 """The feed-forward block as a whole, fused against cuBLAS and ATen, and bias, GELU and dropout in one pass.
 
-Both sides of the block do the same: RMSNorm, gate and up, SiLU times up, down, residual sum. The fused kernels
-find the sums of squares ready, as the kernel before them leaves them, and leave those of the next norm.
+Both sides of the block do the same: RMSNorm, gate and up, SiLU times up, down, residual sum. The fused
+kernels find the sums of squares ready, as the kernel before them leaves them, and leave those of the next
+norm.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The kernels of one decoder layer at decode, in the layout of the published study's figure 8.
 
 "CUDA-Free Inference for LLMs" (PyTorch blog, 2024) lists QKV, attention, O, gate+up and down of Llama3-8B at
-batch 1 and prompt 44 on an H100. Its ratio is Triton's time over CUDA's; here a ratio above 1 means that Triton
-is faster. Attention is that of the first decode step: prompt + 1 keys, in a cache that has room for the rest.
+batch 1 and prompt 44 on an H100. Its ratio is Triton's time over CUDA's; here a ratio above 1 means that
+Triton is faster. Attention is that of the first decode step: prompt + 1 keys, in a cache with room for more.
 """
 
 from __future__ import annotations

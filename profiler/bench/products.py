@@ -1,8 +1,8 @@
 """The five products of a model's step, by cuBLAS, by SplitK and inside the fused kernels.
 
-The fused kernels do more than the product, as they do in the model; cuBLAS and SplitK do the product alone (and
-the bias, where the model has one). Fused decode kernels overlap by programmatic dependent launch, as in the
-model, but are not told of the next weight: a prefetch would warm the L2.
+The fused kernels do more than the product, as they do in the model; cuBLAS and SplitK do the product alone
+(and the bias, where the model has one). Fused decode kernels overlap by programmatic dependent launch, as in
+the model, but are not told of the next weight: a prefetch would warm the L2.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from profiler.bench.case import Case, Contender, Setting
@@ -22,8 +23,6 @@ from profiler.ops.triton.fused import linear_add, norm_gate_up, norm_head, norm_
 from profiler.ops.triton.fused.stream import Stream, stream_reference
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from profiler.model.config import Config
 
 PDL: Final = True
@@ -54,7 +53,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Inputs:
-    """One copy of all that a product works on; the residual and what a norm needs only where they are used."""
+    """One copy of all that a product works on; residual and gamma only where they are used."""
 
     stream: Stream  # x [M, K] and its norm's inputs
     weight: Tensor
@@ -140,7 +139,7 @@ def _fused(setting: Setting, product: Product, phase: str, made: list[Inputs]) -
     return Contender(name, True, run, expected, DOES[product.name])
 
 
-Made = tuple[str, Callable[[int], Any], Callable[[], Any]]
+Made = tuple[str, Callable[[int], Tensor], Callable[[], Tensor]]
 
 
 def _qkv(setting: Setting, phase: str, made: list[Inputs]) -> Made:
@@ -149,7 +148,7 @@ def _qkv(setting: Setting, phase: str, made: list[Inputs]) -> Made:
     begin = work.prompt if phase == "decode" else 0
     positions = torch.arange(begin, begin + tokens, device=setting.device)
     table = setting.normal(work.length, config.head_dim)
-    caches = [
+    k_cache, v_cache = (
         torch.zeros(
             work.batch,
             config.kv_heads,
@@ -159,57 +158,69 @@ def _qkv(setting: Setting, phase: str, made: list[Inputs]) -> Made:
             dtype=setting.dtype,
         )
         for _ in range(2)
-    ]
+    )
 
     def run(i: int) -> Tensor:
         s = made[i].stream
         return norm_qkv_rope.norm_qkv_rope(
-            s.scaled, s.squares, made[i].weight, made[i].bias, table, positions, *caches, config.heads,
-            config.norm_eps, PDL,
+            s.scaled, s.squares, made[i].weight, made[i].bias, table, positions, k_cache, v_cache,
+            config.heads, config.norm_eps, PDL,
         )  # fmt: skip
 
     def expected() -> Tensor:
         s = made[0].stream
         return norm_qkv_rope.norm_qkv_rope_reference(
-            s.scaled, s.squares, made[0].weight, made[0].bias, table, positions, *caches, config.heads,
-            config.norm_eps,
+            s.scaled, s.squares, made[0].weight, made[0].bias, table, positions, k_cache, v_cache,
+            config.heads, config.norm_eps,
         )  # fmt: skip
 
     return "norm_qkv_rope", run, expected
 
 
 def _add(setting: Setting, phase: str, made: list[Inputs]) -> Made:
-    def arguments(i: int) -> tuple[Any, ...]:
-        return made[i].stream.x, made[i].weight, made[i].bias, made[i].residual, made[i].gamma
-
     def run(i: int) -> Tensor:
-        return linear_add.linear_add(*arguments(i), None, 0, PDL)[0]
+        of, residual, gamma = made[i], made[i].residual, made[i].gamma
+        assert residual is not None
+        assert gamma is not None
+        return linear_add.linear_add(of.stream.x, of.weight, of.bias, residual, gamma, None, 0, PDL)[0]
 
-    return "linear_add", run, lambda: linear_add.linear_add_reference(*arguments(0)).x
+    def expected() -> Tensor:
+        of, residual, gamma = made[0], made[0].residual, made[0].gamma
+        assert residual is not None
+        assert gamma is not None
+        return linear_add.linear_add_reference(of.stream.x, of.weight, of.bias, residual, gamma).x
+
+    return "linear_add", run, expected
 
 
 def _gate_up(setting: Setting, phase: str, made: list[Inputs]) -> Made:
-    def arguments(i: int) -> tuple[Any, ...]:
-        s = made[i].stream
-        return s.scaled, s.squares, made[i].weight, made[i].bias, setting.config.norm_eps
+    eps = setting.config.norm_eps
 
-    return (
-        "norm_gate_up_silu",
-        lambda i: norm_gate_up.norm_gate_up_silu(*arguments(i), PDL),
-        lambda: norm_gate_up.norm_gate_up_silu_reference(*arguments(0)),
-    )
+    def run(i: int) -> Tensor:
+        s = made[i].stream
+        return norm_gate_up.norm_gate_up_silu(s.scaled, s.squares, made[i].weight, made[i].bias, eps, PDL)
+
+    def expected() -> Tensor:
+        s = made[0].stream
+        return norm_gate_up.norm_gate_up_silu_reference(
+            s.scaled, s.squares, made[0].weight, made[0].bias, eps
+        )
+
+    return "norm_gate_up_silu", run, expected
 
 
 def _lm_head(setting: Setting, phase: str, made: list[Inputs]) -> Made:
-    def arguments(i: int) -> tuple[Any, ...]:
-        s = made[i].stream
-        return s.scaled, s.squares, made[i].weight, setting.config.norm_eps
+    eps = setting.config.norm_eps
 
-    return (
-        "norm_lm_head",
-        lambda i: norm_head.norm_lm_head(*arguments(i), PDL),
-        lambda: norm_head.norm_lm_head_reference(*arguments(0)),
-    )
+    def run(i: int) -> Tensor:
+        s = made[i].stream
+        return norm_head.norm_lm_head(s.scaled, s.squares, made[i].weight, eps, PDL)
+
+    def expected() -> Tensor:
+        s = made[0].stream
+        return norm_head.norm_lm_head_reference(s.scaled, s.squares, made[0].weight, eps)
+
+    return "norm_lm_head", run, expected
 
 
 _MAKERS: Final = {"QKV": _qkv, "O": _add, "gate+up": _gate_up, "down": _add, "lm_head": _lm_head}

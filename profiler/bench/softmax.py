@@ -1,4 +1,4 @@
-"""Row softmax against ATen's: attention scores, the longest row of one pass, and logits over the vocabulary."""
+"""Row softmax against ATen's: attention scores, rows around the limit of one pass, logits."""
 
 from __future__ import annotations
 

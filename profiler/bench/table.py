@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ class Measured:
     contenders: Sequence[Timed]
     every: bool = False  # a row for every vendor contender, not for the fastest alone
     calls: int = 1  # in one decode step of the model
-    cold: bool = True
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def rows(measured: Measured, peaks: Peaks | None) -> list[dict[str, Any]]:
@@ -58,13 +56,16 @@ def rows(measured: Measured, peaks: Peaks | None) -> list[dict[str, Any]]:
     ran = [t for t in measured.contenders if t.samples]
     vendors = sorted((t for t in ran if not t.triton), key=lambda t: statistics.median(t.samples))
     ours = [t for t in ran if t.triton]
-    against: Sequence[Timed | None] = vendors if measured.every else vendors[:1]
     return [
         _row(measured, vendor, triton, peaks)
-        for triton in ours or [None]
-        for vendor in against or [None]
+        for triton in _or_none(ours)
+        for vendor in _or_none(vendors if measured.every else vendors[:1])
         if vendor or triton
     ]
+
+
+def _or_none(found: Sequence[Timed]) -> Sequence[Timed | None]:
+    return found or (None,)
 
 
 def out(measured: Measured) -> list[dict[str, str]]:
@@ -88,15 +89,13 @@ def _row(
         "flops": measured.work.flops,
         "calls_per_step": measured.calls,
         "bound": bound(measured.work, peaks),
-        "cold": measured.cold,
         **sides,
         "ratio": round(times[0] / times[1], 4) if times[0] and times[1] else None,
-        **measured.facts,
     }
 
 
 def _side(timed: Timed | None, work: Work, peaks: Peaks | None) -> dict[str, Any] | None:
-    """`name`, median `us` and `iqr_us` of `n` samples, `gb_per_s`, `tflop_per_s`, `of_roof` (0 to 1), `does`."""
+    """`name`, median `us` and `iqr_us` of `n` samples, `gb_per_s`, `tflop_per_s`, `of_roof` (0..1)."""
     if timed is None:
         return None
     middle = statistics.median(timed.samples)

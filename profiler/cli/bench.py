@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's flags."""
     parser.add_argument(
         "names", nargs="+", metavar="BENCHMARK",
-        help="gemm, attention, norm, mlp, softmax, decode (a whole step), ops (the kernels of a layer at decode)",
+        help="gemm, attention, norm, mlp, softmax, decode (a whole step), ops (a layer's kernels at decode)",
     )  # fmt: skip
     parser.add_argument("--model", help="whose shapes (default llama3-8b, on the CPU tiny)")
     parser.add_argument("--batch", type=options.positive, help="sequences (default: the model's workload)")
@@ -103,6 +103,7 @@ def _report(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
 
     from profiler.bench.table import out, rows
     from profiler.capture import facts
+    from profiler.cli.render import CPU_NOTICE
 
     setting = _setting(arguments)
     device = facts.device_facts(setting.device)
@@ -113,8 +114,8 @@ def _report(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
             measured = _measured(name, setting, arguments.variant)
         except torch.cuda.OutOfMemoryError as error:
             raise MissingToolError(
-                f"the GPU ran out of memory in bench {name}: use a smaller --batch, --prompt or --lengths, or "
-                "free the GPU"
+                f"the GPU ran out of memory in bench {name}: use a smaller --batch, --prompt or --lengths, "
+                "or free the GPU"
             ) from error
         found[name] = {
             "rows": [row for m in measured for row in rows(m, peaks)],
@@ -129,6 +130,7 @@ def _report(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
         "dtype": work.dtype,
         "lengths": list(setting.lengths),
         "device": device,
+        "notice": CPU_NOTICE if setting.device == "cpu" else None,
         "versions": facts.versions(),
         "roof": peaks and {
             "gb_per_s": peaks.bytes_per_s and peaks.bytes_per_s / 1e9,
@@ -194,7 +196,7 @@ def _fitting(config: Config, asked: list[int] | None, device: str) -> list[int]:
     if asked is not None:
         if max(asked) > config.max_seq:
             raise UsageError(
-                f"--lengths {max(asked)}: more than the {config.max_seq} positions of {config.name}; ask for less"
+                f"--lengths {max(asked)}: {config.name} has {config.max_seq} positions; ask for less"
             )
         return asked
     default = CPU_LENGTHS if device == "cpu" else LENGTHS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _METHOD = (
-    "us: median of a call, replays of a CUDA graph in turns, inputs and outputs cold in L2; ratio above 1: "
-    "Triton is faster; rates and shares of the roof count what one call must do, so fused kernels' extra work is free"
+    "us: median of a call in a CUDA graph, contenders in turns, inputs and outputs cold in L2; ratio above "
+    "1: Triton is faster; rates and shares of the roof count what the operation must do, nothing that a "
+    "fused kernel does beside"
 )
 _CPU_METHOD = "us: single calls through Triton's interpreter"
 
@@ -57,21 +59,22 @@ def _roof(roof: Mapping[str, Any]) -> str:
 
 
 def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(title=Text(name), title_justify="left")
-    table.add_column("op")
-    table.add_column("shape")
+    table = Table(title=Text(name), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("op", overflow="fold")
+    table.add_column("shape", overflow="fold")
     for side in ("CUDA", "Triton"):
-        table.add_column(side)
+        table.add_column(side, overflow="fold")
         table.add_column("us", justify="right", no_wrap=True)
-    for column in ("ratio", "Triton's rate", "roof CUDA", "roof Triton", "n", "IQR us"):
+        table.add_column("of roof", justify="right", no_wrap=True)
+    for column in ("ratio", "Triton's rate", "n", "IQR us"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
-        cuda, triton = row["cuda"], row["triton"]
+        sides = [s for s in (row["cuda"], row["triton"]) if s]
         table.add_row(
-            row["op"], row["shape"], *_side(cuda), *_side(triton),
-            _number(row["ratio"], "{:.3f}"), _rate(row, triton), *(_share(s) for s in (cuda, triton)),
-            "/".join(dict.fromkeys(str(s["n"]) for s in (cuda, triton) if s)),
-            " / ".join(f"{s['iqr_us']:.2f}" for s in (cuda, triton) if s),
+            row["op"], row["shape"], *_side(row["cuda"]), *_side(row["triton"]),
+            _number(row["ratio"], "{:.3f}"), _rate(row, row["triton"]),
+            "/".join(dict.fromkeys(str(s["n"]) for s in sides)),
+            " / ".join(f"{s['iqr_us']:.2f}" for s in sides),
         )  # fmt: skip
     return table
 
@@ -84,18 +87,23 @@ def _notes(name: str, found: Mapping[str, Any]) -> Iterator[str]:
             extra.setdefault(f"{side['name']} also does: {side['does']}", {})[row["op"]] = None
     for text, ops in extra.items():
         yield f"{text} ({', '.join(ops)})"
+    absent: dict[tuple[str, str], list[str]] = {}
     for entry in found["out"]:
-        yield f"no time: {entry['name']} for {entry['op']}, {entry['shape']}: {plain(entry['why'], 200)}"
+        absent.setdefault((entry["name"], entry["why"]), []).append(f"{entry['op']} {entry['shape']}")
+    for (who, why), where in absent.items():
+        yield f"no time: {plain(who)}: {plain(why, 200)} ({'; '.join(where)})"
     if name == "ops" and (sums := step_sums(found["rows"])):
         cuda, triton = (us / 1000 for us in sums)
         yield (
-            f"all layers, each kernel's fastest: CUDA {cuda:.3f} ms, Triton {triton:.3f} ms, ratio "
-            f"{cuda / triton:.3f}; the CUDA side still lacks its norms, RoPE, SiLU, sums and cache writes"
+            f"all layers, the fastest kernel of each row: CUDA {cuda:.3f} ms, Triton {triton:.3f} ms, ratio "
+            f"{cuda / triton:.3f}; CUDA still lacks its norms, RoPE, SiLU, sums and cache writes"
         )
 
 
-def _side(side: Mapping[str, Any] | None) -> tuple[str, str]:
-    return (plain(side["name"]), f"{side['us']:.2f}") if side else ("-", "-")
+def _side(side: Mapping[str, Any] | None) -> tuple[str, str, str]:
+    if side is None:
+        return "-", "-", "-"
+    return plain(side["name"]), f"{side['us']:.2f}", _number(side["of_roof"], "{:.1%}")
 
 
 def _rate(row: Mapping[str, Any], side: Mapping[str, Any] | None) -> str:
@@ -104,10 +112,6 @@ def _rate(row: Mapping[str, Any], side: Mapping[str, Any] | None) -> str:
     if row["bound"] == "compute":
         return f"{side['tflop_per_s']:.1f} TFLOP/s"
     return f"{side['gb_per_s']:,.0f} GB/s"
-
-
-def _share(side: Mapping[str, Any] | None) -> str:
-    return "-" if side is None else _number(side["of_roof"], "{:.1%}")
 
 
 def _number(value: float | None, form: str) -> str:

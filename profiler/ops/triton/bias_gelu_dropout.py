@@ -27,7 +27,8 @@ def gelu(x: tl.tensor, TANH: tl.constexpr) -> tl.tensor:
 @jit
 def bias_gelu_dropout_quarter(
     x_ptr: tl.tensor, bias_ptr: tl.tensor, out_ptr: tl.tensor, row: tl.tensor, cols: tl.tensor,
-    width: tl.tensor, random: tl.tensor, p: tl.tensor, scale: tl.tensor, TANH: tl.constexpr, DROPOUT: tl.constexpr,
+    width: tl.tensor, random: tl.tensor, p: tl.tensor, scale: tl.tensor,
+    TANH: tl.constexpr, DROPOUT: tl.constexpr,
 ) -> None:  # fmt: skip
     """The elements `cols` of the row that begins at `row`."""
     inside = cols < width
@@ -84,7 +85,7 @@ def bias_gelu_dropout(
     equal masks for equal shapes, whatever the dtype and the numbers.
 
     Raises:
-        UsageError: unsupported or mixed dtypes, bias that is not [N], p outside [0, 1], unknown `approximate`.
+        UsageError: unsupported or mixed dtypes, bias not [N], p outside [0, 1], unknown `approximate`.
     """
     check_inputs("bias_gelu_dropout", x, bias)
     width = x.shape[-1] if x.dim() else 0

@@ -1,9 +1,9 @@
 """Row softmax: y = exp(x - max(x)) / sum(exp(x - max(x))) over the last dimension.
 
 A row of at most ONE_PASS elements stays in registers: it is read once and written once. A longer one takes
-two launches: parts of it find their maximum and sum online (Milakov and Gimelshein 2018, arXiv 1805.02867), then
-each part reads its elements again, merges what all parts found, and writes. The second reading mostly meets
-the L2: a row of 128256 fp16 logits is 0.25 MB.
+two launches: parts of it find their maximum and sum online (Milakov and Gimelshein 2018, arXiv 1805.02867),
+then each part reads its elements again, merges what all parts found, and writes. The second reading mostly
+meets the L2: a row of 128256 fp16 logits is 0.25 MB.
 """
 
 import torch
