@@ -230,6 +230,7 @@ def _measured(name: str, setting: Setting, variants: list[str]) -> list[Measured
     gpu = setting.device == "cuda"
     sampler = timing.GpuSampler(setting.l2_bytes) if gpu else timing.cpu_sampler
     rounds = (timing.ROUNDS, timing.WARM_UP) if gpu else (timing.CPU_ROUNDS, 1)
+    torch.manual_seed(0)
     found = []
     with torch.no_grad():
         for case in bench.cases(name, setting):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -98,3 +101,90 @@ def test_tolerance_is_relative_to_the_largest_result() -> None:
     expected = torch.tensor([100.0, 0.001])
     assert right(torch.tensor([100.05, 0.05]), expected)
     assert not right(torch.tensor([100.2, 0.001]), expected)
+
+
+class PretendedGpu:
+    """Stands for streams, events and graphs, and notes what is asked of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.log: list[str] = []
+        said, number = self.log.append, iter(range(100))
+
+        class Event:
+            def __init__(self, enable_timing: bool) -> None:
+                self.name = f"event {next(number)}"
+
+            def record(self) -> None:
+                said(self.name)
+
+            def synchronize(self) -> None:
+                said("wait")
+
+            def elapsed_time(self, end: object) -> float:
+                return 6.0  # ms
+
+        class Graph:
+            def capture_begin(self, capture_error_mode: str) -> None:
+                said("capture")
+
+            def capture_end(self) -> None:
+                said("captured")
+
+            def replay(self) -> None:
+                said("replay")
+
+        class Flush:
+            def sum(self) -> None:
+                said("flush")
+
+        monkeypatch.setattr(torch, "ones", lambda *_, **__: Flush())
+        monkeypatch.setattr(torch.cuda, "Event", Event)
+        monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+        monkeypatch.setattr(torch.cuda, "Stream", lambda: SimpleNamespace(wait_stream=lambda _: None))
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+        monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
+
+
+def test_a_replay_starts_on_a_cold_l2_and_every_copy_keeps_its_output(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu = PretendedGpu(monkeypatch)
+    alive: set[int] = set()
+
+    class Output(torch.Tensor):
+        pass
+
+    def run(copy: int) -> torch.Tensor:
+        gpu.log.append(f"call {copy}")
+        fresh = torch.zeros(1).as_subclass(Output)
+        weakref.finalize(fresh, alive.discard, len(gpu.log))
+        alive.add(len(gpu.log))
+        return fresh
+
+    most: list[int] = []
+    contender = Contender("x", True, lambda i: (run(i), most.append(len(alive)))[0])
+    case = Case("op", "shape", Work(100 << 20), 3, [contender])
+    sample = timing.GpuSampler(L2)(case, contender)
+    calls = timing.calls_of(case.work, 3, 2 * L2)
+    assert gpu.log == ["call 0", "capture", *[f"call {i % 3}" for i in range(calls)], "captured"]
+    assert calls > 6
+    assert most[-1] in (3, 4)  # of the last walk, and the newest
+    gpu.log.clear()
+    assert sample() == pytest.approx(6000 / calls)
+    assert gpu.log == ["flush", "event 0", "replay", "event 1", "wait"]
+
+
+def test_a_capture_that_fails_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = PretendedGpu(monkeypatch)
+    fails = iter((False, False, True))
+
+    def run(copy: int) -> torch.Tensor:
+        if next(fails):
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return torch.zeros(1)
+
+    case = Case("op", "shape", Work(100 << 20), 2, [Contender("x", True, run)])
+    found = timing.measure(case, timing.GpuSampler(L2), 1, 0)
+    assert found.contenders[0].out == "RuntimeError: operation not permitted when stream is capturing"
+    assert gpu.log == ["capture", "captured"]
