@@ -134,6 +134,7 @@ def _contenders(
     config: Config, workload: Workload, variants: Sequence[str], modes: Sequence[str], device: str
 ) -> list[Contender]:
     """Every variant in every mode, warm; the first one again as its control."""
+    from profiler.bench.models import model_of
     from profiler.capture import facts
     from profiler.model.generate import random_prompt
 
@@ -142,7 +143,7 @@ def _contenders(
     out: list[Contender] = []
     first: Transformer | None = None
     for variant in variants:
-        model, choices = _model(config, workload, variant, device, first)
+        model, choices = model_of(config, workload, variant, device, first)
         first = first or model
         for mode in modes:
             _say(f"preparing {variant} {mode}")
@@ -151,28 +152,6 @@ def _contenders(
             if again is not None:
                 out.append(Contender(variant + CONTROL, mode, again, choices))
     return out
-
-
-def _model(
-    config: Config, workload: Workload, variant: str, device: str, first: Transformer | None
-) -> tuple[Transformer, dict[str, Any]]:
-    """The model on a variant's operators, with the weights of `first` if there is one."""
-    import torch
-
-    from profiler.model.transformer import build, empty
-    from profiler.ops import load
-
-    ops = load(variant, device)
-    choices = ops.prepare(config, workload, device=device)
-    if first is None:
-        model = build(config, ops, device=device, dtype=getattr(torch, workload.dtype), seed=0)
-    else:
-        model = empty(config, ops)
-        model.load_state_dict(first.state_dict(), assign=True)
-        model.tie()
-        model.eval()
-    model.allocate(workload.batch, workload.length)
-    return model, choices
 
 
 def _runners(

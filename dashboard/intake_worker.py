@@ -97,11 +97,8 @@ def _one(path: Path, name: str, folder: Path, scratch: Path) -> dict[str, Any]:
 
 
 def _name(run: store.Run) -> str:
-    """The canonical name, short enough for any file system. Raises InputError for a run without a source."""
-    try:
-        name = store.file_name(run.meta)
-    except KeyError as error:
-        raise InputError("its metadata names neither a model nor a source; ingest the trace again") from error
+    """The canonical name, short enough for any file system."""
+    name = store.file_name(run.meta)
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 8]}.parquet"
 
 

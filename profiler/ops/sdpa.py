@@ -136,7 +136,7 @@ def _fastest(
     backends: Mapping[str, Backend], q: Tensor, caches: list[tuple[Tensor, Tensor]], positions: Tensor
 ) -> dict[str, Any]:
     k, v = caches[0]
-    expected = _reference(q.float(), k.float(), v.float(), positions)
+    expected = reference(q.float(), k.float(), v.float(), positions)
     found: dict[str, Any] = {}
     graphs: dict[str, torch.cuda.CUDAGraph] = {}
     for name, backend in backends.items():
@@ -156,7 +156,7 @@ def _fastest(
     return {"chosen": chosen, "backends": found}
 
 
-def _reference(q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> Tensor:
+def reference(q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> Tensor:
     """softmax(q k^T / sqrt(D)) v in fp32, key j visible to query i iff j <= positions[i].
 
     A piece of the queries at a time: the scores of a long prompt would take more memory than the model.

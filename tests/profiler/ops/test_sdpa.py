@@ -21,15 +21,15 @@ def tensors(tokens: int, length: int) -> tuple[torch.Tensor, torch.Tensor, torch
 @pytest.mark.parametrize("name", sorted(ON_CPU & set(sdpa.PREFILL)))
 def test_prefill(name: str) -> None:
     q, k, v = tensors(LENGTH, LENGTH)
-    expected = sdpa._reference(q, k, v, torch.arange(LENGTH))
+    expected = sdpa.reference(q, k, v, torch.arange(LENGTH))
     torch.testing.assert_close(sdpa.PREFILL[name].run(q, k, v, None), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_the_reference_is_the_same_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v = tensors(LENGTH, LENGTH)
-    whole = sdpa._reference(q, k, v, torch.arange(LENGTH))
+    whole = sdpa.reference(q, k, v, torch.arange(LENGTH))
     monkeypatch.setattr(sdpa, "_PIECE", 7)
-    torch.testing.assert_close(sdpa._reference(q, k, v, torch.arange(LENGTH)), whole)
+    torch.testing.assert_close(sdpa.reference(q, k, v, torch.arange(LENGTH)), whole)
 
 
 @pytest.mark.parametrize("position", [0, 11, LENGTH - 1])
@@ -37,7 +37,7 @@ def test_the_reference_is_the_same_in_pieces(monkeypatch: pytest.MonkeyPatch) ->
 def test_decode_sees_no_unused_slot(name: str, position: int) -> None:
     q, k, v = tensors(1, LENGTH)
     positions = torch.tensor([position])
-    expected = sdpa._reference(q, k[:, :, : position + 1], v[:, :, : position + 1], positions)
+    expected = sdpa.reference(q, k[:, :, : position + 1], v[:, :, : position + 1], positions)
     k[:, :, position + 1 :] = 1e4
     v[:, :, position + 1 :] = 1e4
     backend = sdpa.DECODE[name]

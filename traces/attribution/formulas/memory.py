@@ -46,6 +46,7 @@ LIKE_FIRST: Final = {
     "aten::_softmax": (0,), "aten::_log_softmax": (0,), "aten::_softmax_backward_data": (0, 1),
     "aten::native_layer_norm": (0, 2, 3), "aten::native_group_norm": (0, 1, 2),
     "aten::_fused_rms_norm": (0, 2), "kernelgap::rms_norm": (0, 1),
+    "kernelgap::softmax": (0,), "kernelgap::bias_gelu_dropout": (0, 1),
 }  # fmt: skip
 REDUCTIONS: Final = {
     *_aten("sum mean prod amax amin max min argmax argmin any all var std linalg_vector_norm norm", 1,

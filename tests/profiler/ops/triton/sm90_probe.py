@@ -20,11 +20,13 @@ from profiler.ops.triton import (
     add,
     argmax,
     attention,
+    bias_gelu_dropout,
     embedding,
     gemm,
     rms_norm,
     rope,
     silu_mul,
+    softmax,
     write_kv,
 )
 
@@ -144,5 +146,39 @@ def small_kernels() -> dict[str, dict[str, Any]]:
     }
 
 
+def softmax_kernels() -> dict[str, dict[str, Any]]:
+    """The longest row of one pass, a model's width, and the two launches of a vocabulary."""
+    row = {"x_ptr": H, "out_ptr": H, "best_ptr": F, "sum_ptr": F, "x_row": I32, "D": I32, "width": I32}
+    row |= {"log2_e": "fp32", "PAD": 32, "BLOCK": softmax.BLOCK}
+    return {
+        "softmax_one_pass": compile_sm90(
+            softmax.softmax_kernel, row | {"BLOCK": softmax.ONE_PASS}, num_warps=16
+        ),
+        "softmax_4096": compile_sm90(softmax.softmax_kernel, row, num_warps=8),
+        "softmax_parts": compile_sm90(softmax.softmax_parts_kernel, row, num_warps=8),
+        "softmax_scale": compile_sm90(softmax.softmax_scale_kernel, row, num_warps=8),
+    }
+
+
+def gelu_kernels() -> dict[str, dict[str, Any]]:
+    """Both forms of GELU, and the one without dropout."""
+    sizes = {
+        "x_ptr": H,
+        "bias_ptr": H,
+        "out_ptr": H,
+        "width": I32,
+        "p": "fp32",
+        "scale": "fp32",
+        "seed": "i32",
+    }
+    sizes |= {"QUARTER": bias_gelu_dropout.QUARTER}
+    kernel = bias_gelu_dropout.bias_gelu_dropout_kernel
+    return {
+        f"gelu_{name}": compile_sm90(kernel, sizes | {"TANH": tanh, "DROPOUT": dropout}, num_warps=4)
+        for name, tanh, dropout in (("tanh", True, True), ("erf", False, True), ("no_dropout", True, False))
+    }
+
+
 if __name__ == "__main__":
-    print(json.dumps(gemm_kernels() | attention_kernels() | small_kernels()))
+    small = small_kernels() | softmax_kernels() | gelu_kernels()
+    print(json.dumps(gemm_kernels() | attention_kernels() | small))
