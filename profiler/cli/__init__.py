@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final, Protocol
 
-COMMANDS: Final[tuple[Command, ...]] = (capture, ingest, show, compare, export, tune, bench)
+from profiler.cli import bench, capture, compare, export, ingest, show, tune
 from traces import __version__
 
 
@@ -22,11 +22,7 @@ class Command(Protocol):
         """Do it and return the exit code; raises KernelgapError for expected failures."""
 
 
-<<<<<<< HEAD
-COMMANDS: Final[tuple[Command, ...]] = (capture, ingest, show, compare, export, tune)
-=======
-COMMANDS: Final[tuple[Command, ...]] = (capture, ingest, show, compare, tune, bench)
->>>>>>> wip-f1
+COMMANDS: Final[tuple[Command, ...]] = (capture, ingest, show, compare, export, tune, bench)
 
 _EPILOG: Final = """\
 exit codes: 0 ok, 1 failure (output exists, disk full), 2 usage, 3 regression found,
