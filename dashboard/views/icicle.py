@@ -153,8 +153,9 @@ def _chart(side: SideName, tree: Tree, shape: str, at: str, words: str, most: in
     st.markdown(said)
     level = at if any(n.id == at for n in cut.nodes) else ROOT
     top = [n for n in cut.nodes if len(n.path) == 2][:8]
+    width = 60 if most == MOST else 22  # two charts share the page's width
     charts.draw(
-        figure(cut, shape, level, found if words.strip() else None), f"icicle_{side}",
+        figure(cut, shape, level, found if words.strip() else None, width), f"icicle_{side}",
         f"{shape} of run {name}'s step, {duration(tree.total_ns)}: "
         + ", ".join(f"{_name(n)} {duration(n.ns)}" for n in top),
     )  # fmt: skip
@@ -163,8 +164,10 @@ def _chart(side: SideName, tree: Tree, shape: str, at: str, words: str, most: in
     return f"icicle_{side}"
 
 
-def figure(tree: Tree, shape: str, level: str, found: set[tuple[str, ...]] | None) -> go.Figure:
-    """The tree, ns per step; with a search, what it did not find is faded."""
+def figure(
+    tree: Tree, shape: str, level: str, found: set[tuple[str, ...]] | None, width: int = 60
+) -> go.Figure:
+    """The tree, ns per step, labels of at most `width` characters; what a search did not find is faded."""
     nodes = tree.nodes
     faded = [
         found is not None and not (n.path in found or (n.kind == "more" and n.path[:-1] in found))
@@ -176,12 +179,13 @@ def figure(tree: Tree, shape: str, level: str, found: set[tuple[str, ...]] | Non
     ]
     trace = SHAPES[shape](
         ids=[n.id for n in nodes], parents=["", *(analysis.identity(n.path[1:-1]) for n in nodes[1:])],
-        labels=[label(_name(n), 60) for n in nodes], values=[n.ns for n in nodes],
+        labels=[label(n.label, width) or NONE for n in nodes], values=[n.ns for n in nodes],
         branchvalues="total", level=level, sort=False,
         marker={
             "colors": colours, "line": {"width": 1},
             "pattern": {**charts.hatch("idle"), "shape": ["/" if n.kind == "idle" else "" for n in nodes]},
         },
+        insidetextfont={"color": [_ink(n, f) for n, f in zip(nodes, faded, strict=True)]}, leaf_opacity=1,
         text=[duration(n.ns) for n in nodes], textinfo="label+text+percent root",
         customdata=[f"{label(n.label, 160)}<br>{n.kind}, {duration(n.ns)} per step" for n in nodes],
         hovertemplate="%{customdata}<br>%{percentRoot:.2%} of the step<extra></extra>",
@@ -216,6 +220,17 @@ def _ns(trees: dict[SideName, Tree], path: tuple[str, ...]) -> tuple[int, int]:
 def _name(node: Node) -> str:
     """A node's label as plain text; never empty, which Plotly would take for the root."""
     return plain(node.label, 90) or NONE
+
+
+def _ink(node: Node, faded: bool) -> str:
+    """Black or white, whichever stands out more from the node's colour (WCAG 2.2); grey where faded."""
+    if faded:
+        return "#808890"
+    colour = charts.colour(node.group) if node.group else NEUTRAL
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    light = sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    return "#000000" if (light + 0.05) ** 2 > 1.05 * 0.05 else "#FFFFFF"
 
 
 def _rgba(colour: str, alpha: float) -> str:

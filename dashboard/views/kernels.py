@@ -15,7 +15,6 @@ import streamlit as st
 
 from dashboard.format import NONE, count, duration
 from dashboard.pair import SIDES
-from traces.analysis.breakdown import steps_of
 from traces.analysis.kernels import KEYS, chosen, paired, search
 from traces.text import plain
 
@@ -40,7 +39,7 @@ _NUMBERS: Final[dict[str, tuple[str, float, str, str]]] = {
         "%.3f",
         "Its share of wall time: overlapping kernels split it equally",
     ),
-    "step_ns": ("µs/step", 1e-3, "%.2f", "Exclusive time per step of the phase"),
+    "step_ns": ("µs/step", 1e-3, "%.2f", "Exclusive time per step, mean over the complete steps"),
     "mean_ns": ("mean µs", 1e-3, "%.2f", "Total over n"),
     "min_ns": ("min µs", 1e-3, "%.2f", "Shortest"),
     "p50_ns": ("p50 µs", 1e-3, "%.2f", "Median duration, by nearest rank: one that occurred"),
@@ -77,7 +76,7 @@ def show(pair: Pair) -> None:
     run, words = _controls()
     stats = {side: pair.kernels(side) for side in SIDES}
     single: SideName | None = None if run == SHOWN[0] else "b" if run == "B" else "a"
-    whole = stats[single] if single else paired(stats["a"], stats["b"], _steps(pair))
+    whole = stats[single] if single else paired(stats["a"], stats["b"], pair.comparison(*KEYS))
     found = search(_filtered(whole), words)
     st.caption(_summary(found, whole, single))
     if not found.num_rows:
@@ -85,7 +84,7 @@ def show(pair: Pair) -> None:
         return
     st.dataframe(
         readable(found), hide_index=True, height=560 if found.num_rows > MANY else "content",
-        column_config=CONFIG, lazy=found.num_rows > LAZY,
+        column_config=CONFIG, lazy=found.num_rows > LAZY, placeholder=NONE,
         alt=f"Kernels of {f'run {single.upper()}' if single else 'A and B'} by name, most time first",
     )  # fmt: skip
     names = [plain(pair.entries[side].label, 80) for side in ([single] if single else SIDES)]
@@ -115,11 +114,6 @@ def _filtered(whole: pa.Table) -> pa.Table:
         )
         found = chosen(found, column, values)
     return found
-
-
-def _steps(pair: Pair) -> tuple[int | None, int | None]:
-    a, b = (len(steps_of(pair.run(s), pair.phase)) if pair.phase is not None else None for s in SIDES)
-    return a, b
 
 
 def _summary(found: pa.Table, whole: pa.Table, single: SideName | None) -> str:

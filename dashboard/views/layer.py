@@ -65,9 +65,9 @@ def show(pair: Pair) -> None:
     st.markdown(f"#### {markdown(headline(found), 1000)}")
     for line in facts(result, found):
         st.caption(markdown(line, 600))
-    charts.draw(bars(found), "layer", _alt(found))
+    charts.draw(bars(found), "layer_chart", _alt(found))
     st.dataframe(
-        table(found), hide_index=True, height="content", column_config=CONFIG,
+        table(found), hide_index=True, height="content", column_config=CONFIG, placeholder=NONE,
         alt="Operations of the layer in the order they run, A and B, per step",
     )  # fmt: skip
     st.caption(
@@ -90,7 +90,7 @@ def headline(found: Layer) -> str:
     which = f"Layer {a.number}" if a.number == b.number else f"Median layer (A {a.number}, B {b.number})"
     word = "slower" if delta > 0 else "faster" if delta < 0 else "as fast"
     said = f"{abs(delta) / 1e3:.2f} µs {word} than A" if delta else "as fast as A"
-    part = f" ({delta / a.ns:+.1%})" if a.ns and delta else ""
+    part = f" ({delta / a.ns:+.1%})".replace("-", "−") if a.ns and delta else ""
     most = sorted(found.ops, key=lambda op: -abs(_delta(op)))[:3]
     parts = ", ".join(f"{signed(_delta(op))} {op.name}" for op in most if _delta(op))
     return f"{which}: A {duration(a.ns)}, B {duration(b.ns)}: B is {said}{part}" + (

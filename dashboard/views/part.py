@@ -93,7 +93,7 @@ def _kernels(pair: Pair, by: tuple[str, ...], row: Row) -> None:
     )
     st.dataframe(
         readable(found), hide_index=True, height="content" if found.num_rows < 12 else 420,
-        column_config=CONFIG, lazy=found.num_rows > 1000,
+        column_config=CONFIG, lazy=found.num_rows > 1000, placeholder=NONE,
         alt="Kernels of the chosen part in A and B, per step",
     )  # fmt: skip
 

@@ -176,3 +176,15 @@ def test_ranges_of_numbers(numbers: list[int], text: str) -> None:
 def test_a_node_is_named_alike_in_every_run_and_for_hostile_names() -> None:
     assert identity(("a", "b")) == identity(("a", "b")) != identity(("ab",))
     assert len(identity(("\ud800\x00" * 5_000,))) == 12
+
+
+def test_layers_fold_alike_in_both_runs_though_only_one_has_an_odd_layer() -> None:
+    rows = model(4).table.to_pylist()
+    rows[1] |= {"category": "activation", "group": "small_op"}
+    odd = run([{k: v for k, v in r.items() if v is not None} for r in rows],
+              steps=[step("decode", 0, 0, WALL)])  # fmt: skip
+    for side in ("a", "b"):
+        found = made(odd, model(4), side, fold_layers=True)
+        assert [n.label for n in found.nodes if n.kind == "layer"] == [
+            "layers.1-3 (3 layers)", "layers.0", "outside the layers",
+        ]  # fmt: skip
