@@ -75,20 +75,20 @@ def show(pair: Pair) -> None:
 
 def _controls() -> tuple[list[SideName], str, bool, str]:
     """Which runs, which shape, whether layers are folded, and the words to find."""
-    cells = st.columns([3, 3, 3, 4], vertical_alignment="bottom")
-    run = cells[0].segmented_control(
-        "Run", SHOWN, default=SHOWN[0], required=True, key="side", bind="query-params"
-    )
-    shape = cells[1].segmented_control(
-        "Shape", list(SHAPES), default="Icicle", required=True, key="shape", bind="query-params"
-    )
-    fold = cells[2].toggle(
-        "Fold layers", value=True, key="fold", bind="query-params",
-        help="Layers with the same modules and categories are added up in one part.",
-    )  # fmt: skip
-    words = cells[3].text_input(
-        "Find", key="q", bind="query-params", max_chars=200, placeholder="attention, splitK, layers.7"
-    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        run = st.segmented_control(
+            "Run", SHOWN, default=SHOWN[0], required=True, key="side", bind="query-params"
+        )
+        shape = st.segmented_control(
+            "Shape", list(SHAPES), default="Icicle", required=True, key="shape", bind="query-params"
+        )
+        fold = st.toggle(
+            "Fold layers", value=True, key="fold", bind="query-params",
+            help="Layers with the same modules and categories are added up in one part.",
+        )  # fmt: skip
+        words = st.text_input(
+            "Find", key="q", bind="query-params", max_chars=200, placeholder="attention, splitK, layers.7"
+        )
     sides: list[SideName] = ["a", "b"] if run in (SHOWN[0], None) else ["b" if run == "B" else "a"]
     return sides, shape or "Icicle", fold, words or ""
 
@@ -177,19 +177,22 @@ def figure(
         _rgba(charts.colour(n.group) if n.group else NEUTRAL, 0.18 if f else 1.0)
         for n, f in zip(nodes, faded, strict=True)
     ]
+    ink = [_ink(n, f) for n, f in zip(nodes, faded, strict=True)]
     trace = SHAPES[shape](
         ids=[n.id for n in nodes], parents=["", *(analysis.identity(n.path[1:-1]) for n in nodes[1:])],
         labels=[label(n.label, width) or NONE for n in nodes], values=[n.ns for n in nodes],
-        branchvalues="total", level=level, sort=False,
+        branchvalues="total", level=level, sort=False, pathbar={"visible": False},
         marker={
             "colors": colours, "line": {"width": 1},
             "pattern": {**charts.hatch("idle"), "shape": ["/" if n.kind == "idle" else "" for n in nodes]},
         },
-        insidetextfont={"color": [_ink(n, f) for n, f in zip(nodes, faded, strict=True)]}, leaf_opacity=1,
+        insidetextfont={"color": ink}, outsidetextfont={"color": ink},
         text=[duration(n.ns) for n in nodes], textinfo="label+text+percent root",
         customdata=[f"{label(n.label, 160)}<br>{n.kind}, {duration(n.ns)} per step" for n in nodes],
         hovertemplate="%{customdata}<br>%{percentRoot:.2%} of the step<extra></extra>",
     )  # fmt: skip
+    if shape == "Icicle":
+        trace.leaf.opacity = 1  # else kernels look paler than their category
     out = go.Figure(trace)
     out.update_layout(height=560, uniformtext={"minsize": 10, "mode": "hide"})
     return out

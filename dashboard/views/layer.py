@@ -107,7 +107,8 @@ def facts(result: Comparison, found: Layer) -> list[str]:
         step = result.total[side]
         every = block.all_ns / block.steps
         lines.append(
-            f"{name}: mean of {block.steps} step(s); over {block.spread.n} layers median "
+            f"{name}: mean of {block.steps} step{'s' if block.steps > 1 else ''}; "
+            f"over {block.spread.n} layers median "
             f"{duration(block.spread.median)}, "
             f"IQR {duration(block.spread.q1)} to {duration(block.spread.q3)}; "
             f"all layers {duration(every)}, {percent(every / step if step else None)} of the step's "

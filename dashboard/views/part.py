@@ -64,10 +64,8 @@ def show(pair: Pair, by: tuple[str, ...], shown: Sequence[Row], rows: Sequence[R
     parts = dict(zip(names(rows), rows, strict=True))
     for name, row in zip(names(shown), shown, strict=True):  # the bar that holds the smallest ones
         parts.setdefault(name, row)
-    asked = st.session_state.get(KEY) or st.query_params.get(KEY)
-    if asked not in parts:  # chosen in another split, or a link to another pair
+    if st.session_state.get(KEY) not in (None, *parts):  # chosen in another split
         st.session_state[KEY] = None
-        st.query_params.pop(KEY, None)
     chosen = st.selectbox(
         "Part", list(parts), index=None, key=KEY, bind="query-params",
         placeholder="Click a bar or choose one here to see its kernels",

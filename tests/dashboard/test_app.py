@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Page = Callable[..., AppTest]
 
-VIEWS = ("Overview", "Breakdown", "Waterfall", "Kernels", "Timeline", "Library")
+VIEWS = ("Overview", "Waterfall", "Timeline", "Icicle", "Kernels", "Layer", "Library")
 A, B = (store.file_name(r.meta).removesuffix(".parquet") for r in (baseline(), candidate()))
 
 

@@ -122,14 +122,16 @@ def at(address: str, **query: str) -> str:
     return f"{address}?{urllib.parse.urlencode(query)}"
 
 
-@pytest.mark.parametrize("view", ["Breakdown", "Waterfall", "Timeline"])
+@pytest.mark.parametrize("view", ["Waterfall", "Timeline"])
 def test_charts_are_drawn(tab: Page, address: str, view: str) -> None:
     tab.goto(at(address, a="base", b="cand", view=view))
     tab.wait_for_selector(".js-plotly-plot .bars path", timeout=DRAW_MS, state="attached")
     assert tab.locator(".js-plotly-plot").count() == 1
 
 
-@pytest.mark.parametrize("view", ["Overview", "Waterfall", "Kernels", "Timeline", "Library"])
+@pytest.mark.parametrize(
+    "view", ["Overview", "Waterfall", "Icicle", "Kernels", "Layer", "Timeline", "Library"]
+)
 def test_hostile_names_run_no_script_and_fetch_nothing(tab: Page, address: str, view: str) -> None:
     tab.goto(at(address, a="evil", b="cand", view=view, by="kernel name"))
     tab.wait_for_selector("[data-testid=stCode]", timeout=DRAW_MS)

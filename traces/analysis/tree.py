@@ -54,7 +54,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Tree:
-    """The nodes, parents before their children and siblings largest first.
+    """The nodes, parents before their children and siblings largest first, idle last.
 
     `idle_ns` may be negative, where the kernels outlast the unprofiled step; it has no node then, and
     `total_ns` is less than the root by that much.
@@ -100,7 +100,7 @@ def tree(result: Comparison, side: str, *, fold_layers: bool = False) -> Tree:
     """The tree of side `a` or `b` of a comparison by `BY`.
 
     Levels that neither run knows (no layers, no modules) are left out. `fold_layers`: layers that have the
-    same modules and categories, in A and also in B, become one: `layers.* (32 layers)` in both trees.
+    same modules and categories, in A and also in B, become one: `layers.* ×32` in both trees.
     """
     parts = [r for r in result.rows if not of_other_phases(r) and _has(result, side, r)]
     has = {c: any(r["key"][c] is not None for r in result.rows) for c in ("layer", "module")}
@@ -198,7 +198,7 @@ def _alike(result: Comparison) -> dict[int, str]:
     for layer, has in sorted(made.items()):
         groups.setdefault(frozenset(has), []).append(layer)
     return {
-        layer: f"layers.{spans(layers) if len(groups) > 1 else '*'} ({len(layers)} layers)"
+        layer: f"layers.{spans(layers) if len(groups) > 1 else '*'} ×{len(layers)}"
         for layers in groups.values()
         if len(layers) > 1
         for layer in layers
@@ -231,7 +231,7 @@ def _leaf(
 
 
 def _ordered(nodes: Iterable[Node]) -> list[Node]:
-    """Parents before children, siblings largest first."""
+    """Parents before children, siblings largest first, idle last."""
     children: dict[Path, list[Node]] = {}
     for node in nodes:
         children.setdefault(node.path[:-1], []).append(node)
@@ -240,5 +240,5 @@ def _ordered(nodes: Iterable[Node]) -> list[Node]:
     while stack:
         node = stack.pop()
         out.append(node)
-        stack += sorted(children.get(node.path, ()), key=lambda n: (n.ns, n.path))
+        stack += sorted(children.get(node.path, ()), key=lambda n: (n.kind != IDLE, n.ns, n.path))
     return out
