@@ -19,6 +19,7 @@ from traces.text import plain
 
 if TYPE_CHECKING:
     from dashboard.pair import Pair, SideName
+    from traces.analysis.compare import Comparison
     from traces.analysis.tree import Node, Tree
 
 MOST: Final = 3_000  # nodes on the page
@@ -44,7 +45,7 @@ def show(pair: Pair) -> None:
     """Draw the view."""
     sides, shape, fold, words = _controls()
     result = pair.comparison(*analysis.BY)
-    trees = {side: analysis.tree(result, side, fold_layers=fold) for side in SIDES}
+    trees = {side: _tree(pair.key, pair.phase, side, fold, result) for side in SIDES}
     at = _where(trees)
     _crumbs(trees, at)
     drawn: list[str] = []
@@ -71,6 +72,12 @@ def show(pair: Pair) -> None:
         alt="Time of each category in A and B, ms per step",
     )  # fmt: skip
     pair.cli("compare", *analysis.BY)
+
+
+# Arguments with an underscore are not hashed.
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _tree(key: object, phase: str | None, side: SideName, fold: bool, _result: Comparison) -> Tree:
+    return analysis.tree(_result, side, fold_layers=fold)
 
 
 def _controls() -> tuple[list[SideName], str, bool, str]:

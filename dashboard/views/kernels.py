@@ -74,9 +74,8 @@ CONFIG: Final = {
 def show(pair: Pair) -> None:
     """Draw the view."""
     run, words = _controls()
-    stats = {side: pair.kernels(side) for side in SIDES}
     single: SideName | None = None if run == SHOWN[0] else "b" if run == "B" else "a"
-    whole = stats[single] if single else paired(stats["a"], stats["b"], pair.comparison(*KEYS))
+    whole = pair.kernels(single) if single else _paired(pair.key, pair.phase, pair)
     found = search(_filtered(whole), words)
     st.caption(_summary(found, whole, single))
     if not found.num_rows:
@@ -90,6 +89,12 @@ def show(pair: Pair) -> None:
     names = [plain(pair.entries[side].label, 80) for side in ([single] if single else SIDES)]
     downloads(found, "_".join([*names, "kernels"]))
     pair.cli("show" if single else "compare", *KEYS, sides=(single,) if single else SIDES)
+
+
+# Arguments with an underscore are not hashed.
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _paired(key: object, phase: str | None, _pair: Pair) -> pa.Table:
+    return paired(_pair.kernels("a"), _pair.kernels("b"), _pair.comparison(*KEYS))
 
 
 def _controls() -> tuple[str, str]:

@@ -55,13 +55,14 @@ def show(pair: Pair) -> None:
             "block was found. The view Icicle shows the kernels by category; runs that `capture` makes have "
             "layers."
         )
+        pair.cli("compare", "category")
         return
     options = [MEDIAN, *(str(n) for n in known)]
     chosen = st.selectbox(
         "Layer", options, key="layer", bind="query-params", width=240,
         help="The median layer is a real one: of each run, the layer whose time is the median of all.",
     )  # fmt: skip
-    found = analysis.layer(result, None if chosen in (MEDIAN, None) else int(chosen))
+    found = _layer(pair.key, pair.phase, None if chosen in (MEDIAN, None) else int(chosen), result)
     st.markdown(f"#### {markdown(headline(found), 1000)}")
     for line in facts(result, found):
         st.caption(markdown(line, 600))
@@ -77,6 +78,12 @@ def show(pair: Pair) -> None:
         "count with its GEMM. Times are exclusive, so operations add up to the layer."
     )
     pair.cli("compare", "layer", "module", "group")
+
+
+# Arguments with an underscore are not hashed.
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _layer(key: object, phase: str | None, number: int | None, _result: Comparison) -> Layer:
+    return analysis.layer(_result, number)
 
 
 def headline(found: Layer) -> str:

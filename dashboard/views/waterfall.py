@@ -94,7 +94,11 @@ def bridge(rows: Sequence[Row], total: dict[str, int]) -> go.Figure:
         textposition="outside", textfont_size=12, constraintext="none", cliponaxis=False, width=0.7
     )
     # A click chooses a bar; the others fade, but stay readable.
-    figure.update_traces(unselected={"marker": {"opacity": 0.5}, "textfont": {"color": charts.TOTAL}})
+    font = {"color": charts.TOTAL}
+    figure.update_traces(
+        selected={"marker": {"opacity": 1}, "textfont": font},
+        unselected={"marker": {"opacity": 0.5}, "textfont": font},
+    )
     figure.update_layout(height=460, barmode="overlay")
     figure.update_xaxes(
         tickvals=list(range(len(names))), ticktext=names, range=[-0.6, len(names) - 0.4], showgrid=False

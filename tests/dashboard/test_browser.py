@@ -139,6 +139,9 @@ def test_hostile_names_run_no_script_and_fetch_nothing(tab: Page, address: str, 
         tab.wait_for_selector(".js-plotly-plot .bars path", timeout=DRAW_MS, state="attached")
         tab.locator(".js-plotly-plot .nsewdrag").first.hover()
         tab.wait_for_timeout(300)
+    if view == "Icicle":
+        tab.locator(".js-plotly-plot .slice").nth(2).hover(timeout=DRAW_MS)
+        tab.wait_for_timeout(300)
     assert tab.locator("img[src=x], a[href^=javascript]").count() == 0
     assert view != "Waterfall" or "<img src=x" in tab.locator(".js-plotly-plot").inner_text()
 
@@ -152,3 +155,28 @@ def test_the_view_and_the_runs_survive_a_reload(tab: Page, address: str) -> None
     tab.wait_for_selector(".js-plotly-plot .bars path", timeout=DRAW_MS, state="attached")
     assert {"a=cand", "b=base", "view=Waterfall"} <= set(urllib.parse.urlsplit(tab.url).query.split("&"))
     assert "faster than A" in tab.locator("h4").first.inner_text()
+
+
+def test_a_click_on_a_bar_lists_its_kernels_and_stays_in_the_address(tab: Page, address: str) -> None:
+    tab.goto(at(address, a="base", b="cand", view="Waterfall"))
+    tab.wait_for_selector(".js-plotly-plot .bars path", timeout=DRAW_MS, state="attached")
+    tab.locator(".js-plotly-plot .bars path").nth(2).click(force=True)
+    tab.wait_for_function("location.search.includes('part=')", timeout=DRAW_MS)
+    tab.reload()
+    tab.wait_for_selector("text=/kernels of .*, per step/", timeout=DRAW_MS)
+
+
+@pytest.mark.parametrize("shape", ["Icicle", "Treemap"])
+def test_a_click_on_a_part_looks_into_it_and_stays_in_the_address(
+    tab: Page, address: str, shape: str
+) -> None:
+    tab.goto(at(address, a="base", b="cand", view="Icicle", side="A", shape=shape))
+    tab.wait_for_selector(".js-plotly-plot .slice", timeout=DRAW_MS, state="attached")
+    tab.wait_for_timeout(1_000)  # the listener looks for the chart now and then
+    tab.locator(".js-plotly-plot .slice").nth(1).click(position={"x": 8, "y": 8})
+    tab.wait_for_function("location.search.includes('at=')", timeout=DRAW_MS)
+    tab.reload()
+    crumb = tab.get_by_role("button", name="layers.0.mlp")
+    crumb.wait_for(timeout=DRAW_MS)
+    tab.get_by_role("button", name="decode step").click()
+    tab.wait_for_function("!location.search.includes('at=')", timeout=DRAW_MS)
