@@ -18,6 +18,8 @@ from traces.analysis import tree as analysis
 from traces.text import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dashboard.pair import Pair, SideName
     from traces.analysis.compare import Comparison
     from traces.analysis.tree import Node, Tree
@@ -51,6 +53,8 @@ def show(pair: Pair) -> None:
     drawn: list[str] = []
     for side, cell in zip(sides, st.columns(len(sides)), strict=True):
         with cell:
+            unit = "per step" if pair.phase else "in the whole run"
+            st.markdown(said(side, trees[side], words, unit))
             drawn.append(_chart(side, trees[side], shape, at, words, MOST // len(sides)))
     drill.listen(drawn, _go, "drill")
     if "negative" in result.idle:
@@ -149,20 +153,25 @@ def _into(key: str, below: dict[str, str]) -> None:
         _go(below[chosen])
 
 
-def _chart(side: SideName, tree: Tree, shape: str, at: str, words: str, most: int) -> str:
-    """One run's chart below its name and what the search found; its key."""
-    name = side.upper()
-    found, ns = tree.matched(words)
-    said = f"**{name}** {duration(tree.total_ns)} per step"
+def said(side: SideName, tree: Tree, words: str, unit: str) -> str:
+    """The run's time and what the search found of it, as Markdown."""
+    text = f"**{side.upper()}** {duration(tree.total_ns)} {unit}"
     if words.strip():
-        said += f", {percent(ns / tree.root.ns if tree.root.ns else 0.0)} matched ({duration(ns)})"
+        ns = tree.matched(words)[1]
+        text += f", {percent(ns / tree.root.ns if tree.root.ns else 0.0)} matched ({duration(ns)})"
+    return text
+
+
+def _chart(side: SideName, tree: Tree, shape: str, at: str, words: str, most: int) -> str:
+    """Draw one run's chart; its key."""
+    name = side.upper()
+    found = tree.matched(words)[0] if words.strip() else None
     cut = analysis.pruned(tree, most)
-    st.markdown(said)
     level = at if any(n.id == at for n in cut.nodes) else ROOT
     top = [n for n in cut.nodes if len(n.path) == 2][:8]
     width = 60 if most == MOST else 22  # two charts share the page's width
     charts.draw(
-        figure(cut, shape, level, found if words.strip() else None, width), f"icicle_{side}",
+        figure(cut, shape, level, found, width), f"icicle_{side}",
         f"{shape} of run {name}'s step, {duration(tree.total_ns)}: "
         + ", ".join(f"{_name(n)} {duration(n.ns)}" for n in top),
     )  # fmt: skip
@@ -176,21 +185,21 @@ def figure(
 ) -> go.Figure:
     """The tree, ns per step, labels of at most `width` characters; what a search did not find is faded."""
     nodes = tree.nodes
-    faded = [
-        found is not None and not (n.path in found or (n.kind == "more" and n.path[:-1] in found))
-        for n in nodes
-    ]
+    strong = _strengths(nodes, found)
     colours = [
-        _rgba(charts.colour(n.group) if n.group else NEUTRAL, 0.18 if f else 1.0)
-        for n, f in zip(nodes, faded, strict=True)
+        _rgba(charts.colour(n.group) if n.group else NEUTRAL, alpha)
+        for n, alpha in zip(nodes, strong, strict=True)
     ]
-    ink = [_ink(n, f) for n, f in zip(nodes, faded, strict=True)]
+    # A border as wide as the part itself would hide it.
+    whole = next((n.ns for n in nodes if n.id == level), tree.root.ns)
+    borders = [1.0 if n.ns > 0.006 * whole else 0.0 for n in nodes]
+    ink = [_ink(n, alpha < 1) for n, alpha in zip(nodes, strong, strict=True)]
     trace = SHAPES[shape](
         ids=[n.id for n in nodes], parents=["", *(analysis.identity(n.path[1:-1]) for n in nodes[1:])],
         labels=[label(n.label, width) or NONE for n in nodes], values=[n.ns for n in nodes],
         branchvalues="total", level=level, sort=False, pathbar={"visible": False},
         marker={
-            "colors": colours, "line": {"width": 1},
+            "colors": colours, "line": {"width": borders},
             "pattern": {**charts.hatch("idle"), "shape": ["/" if n.kind == "idle" else "" for n in nodes]},
         },
         insidetextfont={"color": ink}, outsidetextfont={"color": ink},
@@ -230,6 +239,18 @@ def _ns(trees: dict[SideName, Tree], path: tuple[str, ...]) -> tuple[int, int]:
 def _name(node: Node) -> str:
     """A node's label as plain text; never empty, which Plotly would take for the root."""
     return plain(node.label, 90) or NONE
+
+
+def _strengths(nodes: Sequence[Node], found: set[tuple[str, ...]] | None) -> list[float]:
+    """How opaque nodes are drawn: what a search found fully, the way to it half, the rest hardly."""
+    if found is None:
+        return [1.0] * len(nodes)
+    ways = {path[:depth] for path in found for depth in range(1, len(path))}
+    return [
+        1.0 if n.path in found or (n.kind == "more" and n.path[:-1] in found)
+        else 0.4 if n.path in ways else 0.15
+        for n in nodes
+    ]  # fmt: skip
 
 
 def _ink(node: Node, faded: bool) -> str:

@@ -77,7 +77,7 @@ def show(pair: Pair) -> None:
     single: SideName | None = None if run == SHOWN[0] else "b" if run == "B" else "a"
     whole = pair.kernels(single) if single else _paired(pair.key, pair.phase, pair)
     found = search(_filtered(whole), words)
-    st.caption(_summary(found, whole, single))
+    st.caption(_summary(found, whole, single, "per step" if pair.phase else "in the whole run"))
     if not found.num_rows:
         st.info("No kernel has all of these words and filters. Clear them to see every kernel.")
         return
@@ -104,7 +104,11 @@ def _controls() -> tuple[str, str]:
         "Run", SHOWN, default=SHOWN[0], required=True, key="side", bind="query-params"
     )
     words = right.text_input(
-        "Find", key="q", bind="query-params", max_chars=200, placeholder="words of its name: gemm f16"
+        "Find",
+        key="q",
+        bind="query-params",
+        max_chars=200,
+        placeholder="words of its name, category or backend: gemm cublas",
     )
     return run or SHOWN[0], words or ""
 
@@ -121,7 +125,7 @@ def _filtered(whole: pa.Table) -> pa.Table:
     return found
 
 
-def _summary(found: pa.Table, whole: pa.Table, single: SideName | None) -> str:
+def _summary(found: pa.Table, whole: pa.Table, single: SideName | None, unit: str) -> str:
     """How many kernels are shown and how much time they took."""
     text = f"{found.num_rows:,} of {whole.num_rows:,} names"
     if single:
@@ -130,7 +134,7 @@ def _summary(found: pa.Table, whole: pa.Table, single: SideName | None) -> str:
     for side in SIDES:
         number, time = (pc.sum(found[f"{side}_{c}"]).as_py() or 0 for c in ("per_step", "step_ns"))
         kernels = f"{count(round(number, 1))} kernels, " if number else ""
-        text += f"; {side.upper()}: {kernels}{duration(time)} per step"
+        text += f"; {side.upper()}: {kernels}{duration(time)} {unit}"
     both = pc.sum(pc.equal(found["in"], "A and B")).as_py() or 0
     return f"{text}; {both:,} in both"
 

@@ -72,10 +72,8 @@ def show(pair: Pair) -> None:
         alt="Operations of the layer in the order they run, A and B, per step",
     )  # fmt: skip
     st.caption(
-        "Operations are modules, paired by "
-        + markdown(result.aligned_by)
-        + "; a module's reduction and memset "
-        "count with its GEMM. Times are exclusive, so operations add up to the layer."
+        f"Operations are parts of the layer, paired by {markdown(result.aligned_by)}; a reduction or memset "
+        "counts with the GEMM that it serves. Times are exclusive, so operations add up to the layer."
     )
     pair.cli("compare", "layer", "module", "group")
 

@@ -44,7 +44,7 @@ CONFIG: Final = {
 def pick(shown: Sequence[Row], chart: str) -> None:
     """Take the clicked bar of the chart as the part; a click that lets it go clears it."""
     points = st.session_state[chart]["selection"]["points"]
-    at = round(points[0]["x"]) - 1 if points else -1  # bar 0 is A's total, the last is B's
+    at = round(points[0]["y"]) - 1 if points else -1  # bar 0 is A's total, the last is B's
     st.session_state[KEY] = names(shown)[at] if 0 <= at < len(shown) else None
 
 
@@ -86,7 +86,7 @@ def _kernels(pair: Pair, by: tuple[str, ...], row: Row) -> None:
     found = kernels_of(finer, row.keys, len(by))
     times = {side: pc.sum(found[f"{side}_ns"]).as_py() or 0 for side in "ab"}
     st.caption(
-        f"{found.num_rows:,} kernels of {markdown(row.name)}, per step: "
+        f"{found.num_rows:,} kernels of {markdown(row.name)}, {'per step' if pair.phase else 'whole run'}: "
         f"A {duration(times['a'])}, B {duration(times['b'])}"
     )
     st.dataframe(

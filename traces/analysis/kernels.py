@@ -119,10 +119,13 @@ def nearest_rank(ordered: NDArray[np.int64], share: float) -> int:
 
 
 def search(table: pa.Table, words: str) -> pa.Table:
-    """The rows whose name contains every word, whatever the case."""
+    """The rows that have every word in their name, category or backend, whatever the case."""
     for word in words.split():
-        hit = pc.match_substring(table["name"], word, ignore_case=True)
-        table = table.filter(pc.fill_null(hit, False))
+        hits = [
+            pc.fill_null(pc.match_substring(table[c], word, ignore_case=True), False)
+            for c in ("name", "category", "backend")
+        ]
+        table = table.filter(pc.or_(hits[0], pc.or_(hits[1], hits[2])))
     return table
 
 

@@ -34,9 +34,9 @@ def test_the_sentence_on_top_is_made_from_the_comparison(pair: Path, page: Calla
 def test_each_step_starts_where_the_one_before_ended() -> None:
     result = compare(baseline(), candidate(), ("category",))
     totals, slower, faster = bridge(rows_of(result), result.total).to_plotly_json()["data"]
-    assert list(totals["y"]) == [0.01, 0.012]
+    assert list(totals["x"]) == [0.01, 0.012]
     steps = {
-        x: (base, y) for t in (slower, faster) for x, base, y in zip(t["x"], t["base"], t["y"], strict=True)
+        y: (base, x) for t in (slower, faster) for x, base, y in zip(t["x"], t["base"], t["y"], strict=True)
     }
     level = 0.01
     for at in sorted(steps):
@@ -85,7 +85,7 @@ def test_layers_are_enough_to_pair_modules(shelf: Path, page: Callable[..., AppT
 
 def test_small_differences_on_a_large_step_cut_the_axis_and_say_so() -> None:
     result = compare(baseline(), baseline(), ("category",))
-    axis = bridge(rows_of(result), result.total).layout.yaxis
+    axis = bridge(rows_of(result), result.total).layout.xaxis
     assert axis.range[0] > 0
     assert "not from zero" in axis.title.text
 
@@ -134,12 +134,12 @@ def test_a_click_chooses_the_bar_and_a_second_one_lets_it_go(
     pair: Path, page: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = largest(rows_of(compare(baseline(), candidate(), ("category",))), 14)
-    state: dict[str, Any] = {"chart": {"selection": {"points": [{"x": 2.0}]}}}
+    state: dict[str, Any] = {"chart": {"selection": {"points": [{"y": 2.0}]}}}
     monkeypatch.setattr(part.st, "session_state", state)
     part.pick(shown, "chart")
     assert state["part"] == shown[1].name
     for at in (0, len(shown) + 1):  # the totals are not parts
-        state["chart"] = {"selection": {"points": [{"x": at}]}}
+        state["chart"] = {"selection": {"points": [{"y": at}]}}
         part.pick(shown, "chart")
         assert state["part"] is None
     state["chart"] = {"selection": {"points": []}}

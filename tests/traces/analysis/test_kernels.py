@@ -61,6 +61,14 @@ def test_search_wants_every_word_whatever_the_case() -> None:
     assert kernels.search(table, "").num_rows == 2
 
 
+def test_search_looks_at_the_category_and_the_backend_too() -> None:
+    rows = [{**ROWS[0], "name": "nvjet", "backend": "cublas"}, {**ROWS[2], "category": "norm", "name": "x"}]
+    table = kernels.by_name(run(rows))
+    assert kernels.search(table, "gemm")["name"].to_pylist() == ["nvjet"]
+    assert kernels.search(table, "cublas jet")["name"].to_pylist() == ["nvjet"]
+    assert kernels.search(table, "norm")["name"].to_pylist() == ["x"]
+
+
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=60), st.sampled_from([0.5, 0.99, 1.0]))
 def test_nearest_rank_is_numpys_inverted_cdf(values: list[int], share: float) -> None:
     ordered = np.sort(np.asarray(values, np.int64))
