@@ -18,7 +18,10 @@ from traces.analysis import tree as analysis
 from traces.text import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dashboard.pair import Pair, SideName
+    from traces.analysis.compare import Comparison
     from traces.analysis.tree import Node, Tree
 
 MOST: Final = 3_000  # nodes on the page
@@ -44,12 +47,14 @@ def show(pair: Pair) -> None:
     """Draw the view."""
     sides, shape, fold, words = _controls()
     result = pair.comparison(*analysis.BY)
-    trees = {side: analysis.tree(result, side, fold_layers=fold) for side in SIDES}
+    trees = {side: _tree(pair.key, pair.phase, side, fold, result) for side in SIDES}
     at = _where(trees)
     _crumbs(trees, at)
     drawn: list[str] = []
     for side, cell in zip(sides, st.columns(len(sides)), strict=True):
         with cell:
+            unit = "per step" if pair.phase else "in the whole run"
+            st.markdown(said(side, trees[side], words, unit))
             drawn.append(_chart(side, trees[side], shape, at, words, MOST // len(sides)))
     drill.listen(drawn, _go, "drill")
     for doubt in sentence.doubts(result):
@@ -73,22 +78,28 @@ def show(pair: Pair) -> None:
     pair.cli("compare", *analysis.BY)
 
 
+# Arguments with an underscore are not hashed.
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _tree(key: object, phase: str | None, side: SideName, fold: bool, _result: Comparison) -> Tree:
+    return analysis.tree(_result, side, fold_layers=fold)
+
+
 def _controls() -> tuple[list[SideName], str, bool, str]:
     """Which runs, which shape, whether layers are folded, and the words to find."""
-    cells = st.columns([3, 3, 3, 4], vertical_alignment="bottom")
-    run = cells[0].segmented_control(
-        "Run", SHOWN, default=SHOWN[0], required=True, key="side", bind="query-params"
-    )
-    shape = cells[1].segmented_control(
-        "Shape", list(SHAPES), default="Icicle", required=True, key="shape", bind="query-params"
-    )
-    fold = cells[2].toggle(
-        "Fold layers", value=True, key="fold", bind="query-params",
-        help="Layers with the same modules and categories are added up in one part.",
-    )  # fmt: skip
-    words = cells[3].text_input(
-        "Find", key="q", bind="query-params", max_chars=200, placeholder="attention, splitK, layers.7"
-    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        run = st.segmented_control(
+            "Run", SHOWN, default=SHOWN[0], required=True, key="side", bind="query-params"
+        )
+        shape = st.segmented_control(
+            "Shape", list(SHAPES), default="Icicle", required=True, key="shape", bind="query-params"
+        )
+        fold = st.toggle(
+            "Fold layers", value=True, key="fold", bind="query-params",
+            help="Layers with the same modules and categories are added up in one part.",
+        )  # fmt: skip
+        words = st.text_input(
+            "Find", key="q", bind="query-params", max_chars=200, placeholder="attention, splitK, layers.7"
+        )
     sides: list[SideName] = ["a", "b"] if run in (SHOWN[0], None) else ["b" if run == "B" else "a"]
     return sides, shape or "Icicle", fold, words or ""
 
@@ -142,19 +153,25 @@ def _into(key: str, below: dict[str, str]) -> None:
         _go(below[chosen])
 
 
-def _chart(side: SideName, tree: Tree, shape: str, at: str, words: str, most: int) -> str:
-    """One run's chart below its name and what the search found; its key."""
-    name = side.upper()
-    found, ns = tree.matched(words)
-    said = f"**{name}** {duration(tree.total_ns)} per step"
+def said(side: SideName, tree: Tree, words: str, unit: str) -> str:
+    """The run's time and what the search found of it, as Markdown."""
+    text = f"**{side.upper()}** {duration(tree.total_ns)} {unit}"
     if words.strip():
-        said += f", {percent(ns / tree.root.ns if tree.root.ns else 0.0)} matched ({duration(ns)})"
+        ns = tree.matched(words)[1]
+        text += f", {percent(ns / tree.root.ns if tree.root.ns else 0.0)} matched ({duration(ns)})"
+    return text
+
+
+def _chart(side: SideName, tree: Tree, shape: str, at: str, words: str, most: int) -> str:
+    """Draw one run's chart; its key."""
+    name = side.upper()
+    found = tree.matched(words)[0] if words.strip() else None
     cut = analysis.pruned(tree, most)
-    st.markdown(said)
     level = at if any(n.id == at for n in cut.nodes) else ROOT
     top = [n for n in cut.nodes if len(n.path) == 2][:8]
+    width = 60 if most == MOST else 22  # two charts share the page's width
     charts.draw(
-        figure(cut, shape, level, found if words.strip() else None), f"icicle_{side}",
+        figure(cut, shape, level, found, width), f"icicle_{side}",
         f"{shape} of run {name}'s step, {duration(tree.total_ns)}: "
         + ", ".join(f"{_name(n)} {duration(n.ns)}" for n in top),
     )  # fmt: skip
@@ -163,29 +180,35 @@ def _chart(side: SideName, tree: Tree, shape: str, at: str, words: str, most: in
     return f"icicle_{side}"
 
 
-def figure(tree: Tree, shape: str, level: str, found: set[tuple[str, ...]] | None) -> go.Figure:
-    """The tree, ns per step; with a search, what it did not find is faded."""
+def figure(
+    tree: Tree, shape: str, level: str, found: set[tuple[str, ...]] | None, width: int = 60
+) -> go.Figure:
+    """The tree, ns per step, labels of at most `width` characters; what a search did not find is faded."""
     nodes = tree.nodes
-    faded = [
-        found is not None and not (n.path in found or (n.kind == "more" and n.path[:-1] in found))
-        for n in nodes
-    ]
+    strong = _strengths(nodes, found)
     colours = [
-        _rgba(charts.colour(n.group) if n.group else NEUTRAL, 0.18 if f else 1.0)
-        for n, f in zip(nodes, faded, strict=True)
+        _rgba(charts.colour(n.group) if n.group else NEUTRAL, alpha)
+        for n, alpha in zip(nodes, strong, strict=True)
     ]
+    # A border as wide as the part itself would hide it.
+    whole = next((n.ns for n in nodes if n.id == level), tree.root.ns)
+    borders = [1.0 if n.ns > 0.006 * whole else 0.0 for n in nodes]
+    ink = [_ink(n, alpha < 1) for n, alpha in zip(nodes, strong, strict=True)]
     trace = SHAPES[shape](
         ids=[n.id for n in nodes], parents=["", *(analysis.identity(n.path[1:-1]) for n in nodes[1:])],
-        labels=[label(_name(n), 60) for n in nodes], values=[n.ns for n in nodes],
-        branchvalues="total", level=level, sort=False,
+        labels=[label(n.label, width) or NONE for n in nodes], values=[n.ns for n in nodes],
+        branchvalues="total", level=level, sort=False, pathbar={"visible": False},
         marker={
-            "colors": colours, "line": {"width": 1},
+            "colors": colours, "line": {"width": borders},
             "pattern": {**charts.hatch("idle"), "shape": ["/" if n.kind == "idle" else "" for n in nodes]},
         },
+        insidetextfont={"color": ink}, outsidetextfont={"color": ink},
         text=[duration(n.ns) for n in nodes], textinfo="label+text+percent root",
         customdata=[f"{label(n.label, 160)}<br>{n.kind}, {duration(n.ns)} per step" for n in nodes],
         hovertemplate="%{customdata}<br>%{percentRoot:.2%} of the step<extra></extra>",
     )  # fmt: skip
+    if shape == "Icicle":
+        trace.leaf.opacity = 1  # else kernels look paler than their category
     out = go.Figure(trace)
     out.update_layout(height=560, uniformtext={"minsize": 10, "mode": "hide"})
     return out
@@ -216,6 +239,29 @@ def _ns(trees: dict[SideName, Tree], path: tuple[str, ...]) -> tuple[int, int]:
 def _name(node: Node) -> str:
     """A node's label as plain text; never empty, which Plotly would take for the root."""
     return plain(node.label, 90) or NONE
+
+
+def _strengths(nodes: Sequence[Node], found: set[tuple[str, ...]] | None) -> list[float]:
+    """How opaque nodes are drawn: what a search found fully, the way to it half, the rest hardly."""
+    if found is None:
+        return [1.0] * len(nodes)
+    ways = {path[:depth] for path in found for depth in range(1, len(path))}
+    return [
+        1.0 if n.path in found or (n.kind == "more" and n.path[:-1] in found)
+        else 0.4 if n.path in ways else 0.15
+        for n in nodes
+    ]  # fmt: skip
+
+
+def _ink(node: Node, faded: bool) -> str:
+    """Black or white, whichever stands out more from the node's colour (WCAG 2.2); grey where faded."""
+    if faded:
+        return "#808890"
+    colour = charts.colour(node.group) if node.group else NEUTRAL
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    light = sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    return "#000000" if (light + 0.05) ** 2 > 1.05 * 0.05 else "#FFFFFF"
 
 
 def _rgba(colour: str, alpha: float) -> str:

@@ -15,7 +15,6 @@ import streamlit as st
 
 from dashboard.format import NONE, count, duration
 from dashboard.pair import SIDES
-from traces.analysis.breakdown import steps_of
 from traces.analysis.kernels import KEYS, chosen, paired, search
 from traces.text import plain
 
@@ -40,7 +39,7 @@ _NUMBERS: Final[dict[str, tuple[str, float, str, str]]] = {
         "%.3f",
         "Its share of wall time: overlapping kernels split it equally",
     ),
-    "step_ns": ("µs/step", 1e-3, "%.2f", "Exclusive time per step of the phase"),
+    "step_ns": ("µs/step", 1e-3, "%.2f", "Exclusive time per step, mean over the complete steps"),
     "mean_ns": ("mean µs", 1e-3, "%.2f", "Total over n"),
     "min_ns": ("min µs", 1e-3, "%.2f", "Shortest"),
     "p50_ns": ("p50 µs", 1e-3, "%.2f", "Median duration, by nearest rank: one that occurred"),
@@ -75,22 +74,27 @@ CONFIG: Final = {
 def show(pair: Pair) -> None:
     """Draw the view."""
     run, words = _controls()
-    stats = {side: pair.kernels(side) for side in SIDES}
     single: SideName | None = None if run == SHOWN[0] else "b" if run == "B" else "a"
-    whole = stats[single] if single else paired(stats["a"], stats["b"], _steps(pair))
+    whole = pair.kernels(single) if single else _paired(pair.key, pair.phase, pair)
     found = search(_filtered(whole), words)
-    st.caption(_summary(found, whole, single))
+    st.caption(_summary(found, whole, single, "per step" if pair.phase else "in the whole run"))
     if not found.num_rows:
         st.info("No kernel has all of these words and filters. Clear them to see every kernel.")
         return
     st.dataframe(
         readable(found), hide_index=True, height=560 if found.num_rows > MANY else "content",
-        column_config=CONFIG, lazy=found.num_rows > LAZY,
+        column_config=CONFIG, lazy=found.num_rows > LAZY, placeholder=NONE,
         alt=f"Kernels of {f'run {single.upper()}' if single else 'A and B'} by name, most time first",
     )  # fmt: skip
     names = [plain(pair.entries[side].label, 80) for side in ([single] if single else SIDES)]
     downloads(found, "_".join([*names, "kernels"]))
     pair.cli("show" if single else "compare", *KEYS, sides=(single,) if single else SIDES)
+
+
+# Arguments with an underscore are not hashed.
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _paired(key: object, phase: str | None, _pair: Pair) -> pa.Table:
+    return paired(_pair.kernels("a"), _pair.kernels("b"), _pair.comparison(*KEYS))
 
 
 def _controls() -> tuple[str, str]:
@@ -100,7 +104,11 @@ def _controls() -> tuple[str, str]:
         "Run", SHOWN, default=SHOWN[0], required=True, key="side", bind="query-params"
     )
     words = right.text_input(
-        "Find", key="q", bind="query-params", max_chars=200, placeholder="words of its name: gemm f16"
+        "Find",
+        key="q",
+        bind="query-params",
+        max_chars=200,
+        placeholder="words of its name, category or backend: gemm cublas",
     )
     return run or SHOWN[0], words or ""
 
@@ -117,12 +125,7 @@ def _filtered(whole: pa.Table) -> pa.Table:
     return found
 
 
-def _steps(pair: Pair) -> tuple[int | None, int | None]:
-    a, b = (len(steps_of(pair.run(s), pair.phase)) if pair.phase is not None else None for s in SIDES)
-    return a, b
-
-
-def _summary(found: pa.Table, whole: pa.Table, single: SideName | None) -> str:
+def _summary(found: pa.Table, whole: pa.Table, single: SideName | None, unit: str) -> str:
     """How many kernels are shown and how much time they took."""
     text = f"{found.num_rows:,} of {whole.num_rows:,} names"
     if single:
@@ -131,7 +134,7 @@ def _summary(found: pa.Table, whole: pa.Table, single: SideName | None) -> str:
     for side in SIDES:
         number, time = (pc.sum(found[f"{side}_{c}"]).as_py() or 0 for c in ("per_step", "step_ns"))
         kernels = f"{count(round(number, 1))} kernels, " if number else ""
-        text += f"; {side.upper()}: {kernels}{duration(time)} per step"
+        text += f"; {side.upper()}: {kernels}{duration(time)} {unit}"
     both = pc.sum(pc.equal(found["in"], "A and B")).as_py() or 0
     return f"{text}; {both:,} in both"
 

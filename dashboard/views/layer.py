@@ -55,28 +55,33 @@ def show(pair: Pair) -> None:
             "block was found. The view Icicle shows the kernels by category; runs that `capture` makes have "
             "layers."
         )
+        pair.cli("compare", "category")
         return
     options = [MEDIAN, *(str(n) for n in known)]
     chosen = st.selectbox(
         "Layer", options, key="layer", bind="query-params", width=240,
         help="The median layer is a real one: of each run, the layer whose time is the median of all.",
     )  # fmt: skip
-    found = analysis.layer(result, None if chosen in (MEDIAN, None) else int(chosen))
+    found = _layer(pair.key, pair.phase, None if chosen in (MEDIAN, None) else int(chosen), result)
     st.markdown(f"#### {markdown(headline(found), 1000)}")
     for line in facts(result, found):
         st.caption(markdown(line, 600))
-    charts.draw(bars(found), "layer", _alt(found))
+    charts.draw(bars(found), "layer_chart", _alt(found))
     st.dataframe(
-        table(found), hide_index=True, height="content", column_config=CONFIG,
+        table(found), hide_index=True, height="content", column_config=CONFIG, placeholder=NONE,
         alt="Operations of the layer in the order they run, A and B, per step",
     )  # fmt: skip
     st.caption(
-        "Operations are modules, paired by "
-        + markdown(result.aligned_by)
-        + "; a module's reduction and memset "
-        "count with its GEMM. Times are exclusive, so operations add up to the layer."
+        f"Operations are parts of the layer, paired by {markdown(result.aligned_by)}; a reduction or memset "
+        "counts with the GEMM that it serves. Times are exclusive, so operations add up to the layer."
     )
     pair.cli("compare", "layer", "module", "group")
+
+
+# Arguments with an underscore are not hashed.
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _layer(key: object, phase: str | None, number: int | None, _result: Comparison) -> Layer:
+    return analysis.layer(_result, number)
 
 
 def headline(found: Layer) -> str:
@@ -90,7 +95,7 @@ def headline(found: Layer) -> str:
     which = f"Layer {a.number}" if a.number == b.number else f"Median layer (A {a.number}, B {b.number})"
     word = "slower" if delta > 0 else "faster" if delta < 0 else "as fast"
     said = f"{abs(delta) / 1e3:.2f} µs {word} than A" if delta else "as fast as A"
-    part = f" ({delta / a.ns:+.1%})" if a.ns and delta else ""
+    part = f" ({delta / a.ns:+.1%})".replace("-", "−") if a.ns and delta else ""
     most = sorted(found.ops, key=lambda op: -abs(_delta(op)))[:3]
     parts = ", ".join(f"{signed(_delta(op))} {op.name}" for op in most if _delta(op))
     return f"{which}: A {duration(a.ns)}, B {duration(b.ns)}: B is {said}{part}" + (
@@ -107,7 +112,8 @@ def facts(result: Comparison, found: Layer) -> list[str]:
         step = result.total[side]
         every = block.all_ns / block.steps
         lines.append(
-            f"{name}: mean of {block.steps} step(s); over {block.spread.n} layers median "
+            f"{name}: mean of {block.steps} step{'s' if block.steps > 1 else ''}; "
+            f"over {block.spread.n} layers median "
             f"{duration(block.spread.median)}, "
             f"IQR {duration(block.spread.q1)} to {duration(block.spread.q3)}; "
             f"all layers {duration(every)}, {percent(every / step if step else None)} of the step's "

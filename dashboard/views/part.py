@@ -44,7 +44,7 @@ CONFIG: Final = {
 def pick(shown: Sequence[Row], chart: str) -> None:
     """Take the clicked bar of the chart as the part; a click that lets it go clears it."""
     points = st.session_state[chart]["selection"]["points"]
-    at = round(points[0]["x"]) - 1 if points else -1  # bar 0 is A's total, the last is B's
+    at = round(points[0]["y"]) - 1 if points else -1  # bar 0 is A's total, the last is B's
     st.session_state[KEY] = names(shown)[at] if 0 <= at < len(shown) else None
 
 
@@ -64,10 +64,8 @@ def show(pair: Pair, by: tuple[str, ...], shown: Sequence[Row], rows: Sequence[R
     parts = dict(zip(names(rows), rows, strict=True))
     for name, row in zip(names(shown), shown, strict=True):  # the bar that holds the smallest ones
         parts.setdefault(name, row)
-    asked = st.session_state.get(KEY) or st.query_params.get(KEY)
-    if asked not in parts:  # chosen in another split, or a link to another pair
+    if st.session_state.get(KEY) not in (None, *parts):  # chosen in another split
         st.session_state[KEY] = None
-        st.query_params.pop(KEY, None)
     chosen = st.selectbox(
         "Part", list(parts), index=None, key=KEY, bind="query-params",
         placeholder="Click a bar or choose one here to see its kernels",
@@ -88,12 +86,12 @@ def _kernels(pair: Pair, by: tuple[str, ...], row: Row) -> None:
     found = kernels_of(finer, row.keys, len(by))
     times = {side: pc.sum(found[f"{side}_ns"]).as_py() or 0 for side in "ab"}
     st.caption(
-        f"{found.num_rows:,} kernels of {markdown(row.name)}, per step: "
+        f"{found.num_rows:,} kernels of {markdown(row.name)}, {'per step' if pair.phase else 'whole run'}: "
         f"A {duration(times['a'])}, B {duration(times['b'])}"
     )
     st.dataframe(
         readable(found), hide_index=True, height="content" if found.num_rows < 12 else 420,
-        column_config=CONFIG, lazy=found.num_rows > 1000,
+        column_config=CONFIG, lazy=found.num_rows > 1000, placeholder=NONE,
         alt="Kernels of the chosen part in A and B, per step",
     )  # fmt: skip
 

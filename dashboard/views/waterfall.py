@@ -67,12 +67,15 @@ def show(pair: Pair) -> None:
 
 
 def bridge(rows: Sequence[Row], total: dict[str, int]) -> go.Figure:
-    """A, a step up (▲ slower) or down (▼ faster) per row, then B; ms per step."""
+    """A on top, a step right (▲ slower) or left (▼ faster) per row, then B; ms per step.
+
+    It lies on its side so that names and numbers stay readable on a narrow page.
+    """
     levels = [total["a"], *accumulate((r.delta for r in rows), initial=total["a"])][1:]
-    names = ["A", *(label(plain(r.name, 28), 200) for r in rows), "B"]
+    names = ["A", *(label(plain(r.name, 34), 200) for r in rows), "B"]
     figure = go.Figure()
     figure.add_bar(
-        name="total", x=[0, len(rows) + 1], y=[total["a"] / 1e6, total["b"] / 1e6], marker_color=charts.TOTAL,
+        name="total", y=[0, len(rows) + 1], x=[total["a"] / 1e6, total["b"] / 1e6], marker_color=charts.TOTAL,
         text=[duration(total["a"]), duration(total["b"])], hovertemplate="%{text}<extra></extra>",
     )  # fmt: skip
     for name, colour, mark, sign in (
@@ -80,28 +83,31 @@ def bridge(rows: Sequence[Row], total: dict[str, int]) -> go.Figure:
     ):  # fmt: skip
         mine = [(i, r) for i, r in enumerate(rows) if r.delta * sign > 0]
         figure.add_bar(
-            name=name, x=[i + 1 for i, _ in mine], y=[r.delta / 1e6 for _, r in mine],
+            name=name, y=[i + 1 for i, _ in mine], x=[r.delta / 1e6 for _, r in mine],
             base=[levels[i] / 1e6 for i, _ in mine], marker_color=colour,
             text=[f"{mark} {signed(r.delta)}" for _, r in mine],
             customdata=[[label(r.name), duration(r.a), duration(r.b)] for _, r in mine],
             hovertemplate="%{customdata[0]}<br>A %{customdata[1]}, B %{customdata[2]}<extra>%{text}</extra>",
         )  # fmt: skip
     axis = _range([*levels, total["a"], total["b"]])
-    unit = "ms per step, not from zero" if axis[0] > 0 else "ms per step"
+    font = {"color": charts.TOTAL}  # a click chooses a bar; the others fade, but stay readable
     figure.update_traces(
-        textposition="outside", textfont_size=12, constraintext="none", cliponaxis=False, width=0.7
+        orientation="h", textposition="outside", textfont_size=12, constraintext="none", cliponaxis=False,
+        width=0.7, textangle=0, selected={"marker": {"opacity": 1}, "textfont": font},
+        unselected={"marker": {"opacity": 0.5}, "textfont": font},
+    )  # fmt: skip
+    figure.update_layout(height=110 + 26 * len(names), barmode="overlay")
+    figure.update_yaxes(
+        tickvals=list(range(len(names))), ticktext=names, range=[len(names) - 0.4, -0.6], showgrid=False
     )
-    figure.update_layout(height=460, barmode="overlay")
-    figure.update_xaxes(
-        tickvals=list(range(len(names))), ticktext=names, range=[-0.6, len(names) - 0.4], showgrid=False
-    )
-    figure.update_yaxes(range=axis, zeroline=False, title_text=unit)
+    unit = "ms per step, not from zero" if axis[0] > 0 else "ms per step"
+    figure.update_xaxes(range=axis, zeroline=False, title_text=unit)
     return figure
 
 
 def _range(levels: Sequence[int]) -> list[float]:
     """An axis from zero, unless the steps would be too small to see: then it is cut below them."""
     low, high = min(levels) / 1e6, max(levels) / 1e6
-    room = (high - low) * 0.25 or high * 0.1 or 1
+    room = (high - low) * 0.3 or high * 0.1 or 1
     start = 0.0 if high - low > 0.25 * high else low - 2 * room
     return [min(start, low - room if low < 0 else start), high + room]

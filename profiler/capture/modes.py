@@ -111,7 +111,8 @@ def compile_options() -> dict[str, Any]:
     norm adds up to four layers' outputs again. `combo_kernels` puts independent kernels into one launch,
     and with `triton.enable_pdl` a generated kernel starts while the one before it drains. No autotuning: it
     judges kernels of 2 us by timings that cannot tell them apart, and in some compilations picked norms of 8
-    to 15 us, or a product that copies its bias first. GEMMs stay ATen's (cuBLAS), said once more by
+    to 15 us, or a product that copies its bias first. For the same reason products are not padded
+    (`shape_padding`) where a timing of the moment says so. GEMMs stay ATen's (cuBLAS), said once more by
     `max_autotune_gemm_backends`.
     """
     return {
@@ -119,6 +120,7 @@ def compile_options() -> dict[str, Any]:
         "realize_reads_threshold": 1,
         "combo_kernels": True,
         "triton.enable_pdl": True,
+        "shape_padding": False,
     }
 
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     Page = Callable[..., AppTest]
 
-VIEWS = ("Overview", "Waterfall", "Kernels", "Timeline", "Library")
+VIEWS = (
+    "Overview", "Waterfall", "Timeline", "Icicle", "Kernels", "Roofline", "Idle", "Layer", "Library",
+)  # fmt: skip
 A, B = (store.file_name(r.meta).removesuffix(".parquet") for r in (baseline(), candidate()))
 
 

@@ -84,3 +84,28 @@ def test_the_link_to_copy_is_the_address_with_every_choice(tab: Page, address: s
     assert urllib.parse.parse_qs(urllib.parse.urlsplit(shown.inner_text().strip()).query) == {
         "a": ["base"], "b": ["cand"], "view": ["Kernels"], "q": ["mm"], "side": ["B"],
     }  # fmt: skip
+
+
+def test_a_click_on_a_bar_lists_its_kernels_and_stays_in_the_address(tab: Page, address: str) -> None:
+    tab.goto(at(address, a="base", b="cand", view="Waterfall"))
+    tab.wait_for_selector(".js-plotly-plot .bars path", timeout=DRAW_MS, state="attached")
+    tab.locator(".js-plotly-plot .bars path").nth(2).click(force=True)
+    tab.wait_for_function("location.search.includes('part=')", timeout=DRAW_MS)
+    tab.reload()
+    tab.wait_for_selector("text=/kernels of .*, per step/", timeout=DRAW_MS)
+
+
+@pytest.mark.parametrize("shape", ["Icicle", "Treemap"])
+def test_a_click_on_a_part_looks_into_it_and_stays_in_the_address(
+    tab: Page, address: str, shape: str
+) -> None:
+    tab.goto(at(address, a="base", b="cand", view="Icicle", side="A", shape=shape))
+    tab.wait_for_selector(".js-plotly-plot .slice", timeout=DRAW_MS, state="attached")
+    tab.wait_for_timeout(1_000)  # the listener looks for the chart now and then
+    tab.locator(".js-plotly-plot .slice").nth(1).click(position={"x": 8, "y": 8})
+    tab.wait_for_function("location.search.includes('at=')", timeout=DRAW_MS)
+    tab.reload()
+    crumb = tab.get_by_role("button", name="layers.0.mlp")
+    crumb.wait_for(timeout=DRAW_MS)
+    tab.get_by_role("button", name="decode step").click()
+    tab.wait_for_function("!location.search.includes('at=')", timeout=DRAW_MS)

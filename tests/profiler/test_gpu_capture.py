@@ -31,7 +31,7 @@ CONFIG = replace(
     preset("tiny"), dim=256, heads=4, kv_heads=2, head_dim=64, intermediate=512, vocab=1024, layers=3
 )
 WORKLOAD = Workload(2, prompt=32, new_tokens=24)
-VARIANTS = ("cuda", "triton", "triton-blog")
+VARIANTS = ("cuda", "triton-unfused", "triton-blog", "triton")
 VENDOR = ("nvjet", "cutlass", "cublas", "cudnn", "at::native", "at_cuda_detail", "flash_fwd", "cub::")
 TOLERANCE = 0.03  # of logits ~ N(0, 1), computed in fp16
 
@@ -139,8 +139,7 @@ def test_the_log_names_the_module_and_work_of_every_product(
 ) -> None:
     log = log_of(captured, phase)
     assert all(line["module"] for line in log)
-    products = [e for e in log if e["op"] in ("aten::mm", "aten::addmm") or "linear" in (e["op"] or "")]
-    products = [e for e in products if e["flops"]]
+    products = [e for e in log if e["flops"] and "attention" not in (e["op"] or "")]
     layer = ("attn.qkv", "attn.o", "mlp.gate_up", "mlp.down")
     expected = [f"layers.{i}.{name}" for i in range(CONFIG.layers) for name in layer]
     assert [e["module"] for e in products] == [*expected, "lm_head"]
@@ -152,6 +151,8 @@ def test_the_log_names_the_module_and_work_of_every_product(
 
 def test_inductor_agrees_on_the_modules_of_its_kernels(captured: CapturedTrace) -> None:
     assert captured.log.notes == []
+    if captured.metadata["variant"] == "triton":
+        pytest.skip("fused by hand: nothing is compiled")
     counts = captured.log.provenance
     assert counts["agree"] > counts["differ"] + counts["missing"], counts
 

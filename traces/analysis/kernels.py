@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from traces.analysis.compare import Comparison
     from traces.store import Run
 
 KEYS: Final = ("name", "group", "category", "backend")
@@ -51,11 +52,11 @@ PAIRS: Final = pa.schema(
     [
         *((key, pa.string()) for key in KEYS),
         *(
-            (f"{side}_{name}", pa.float64() if name == "step_ns" else SCHEMA.field(name).type)
+            (f"{side}_{name}", pa.int64() if name == "step_ns" else SCHEMA.field(name).type)
             for name in _PAIRED
             for side in "ab"
         ),
-        ("delta_ns", pa.float64()),
+        ("delta_ns", pa.int64()),
         ("in", pa.string()),
     ]
 )
@@ -84,26 +85,26 @@ def by_name(run: Run, phase: str | None = None) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def paired(a: pa.Table, b: pa.Table, steps: tuple[int | None, int | None]) -> pa.Table:
+def paired(a: pa.Table, b: pa.Table, result: Comparison) -> pa.Table:
     """Two results of `by_name` side by side, paired by all of `KEYS`; columns of `PAIRS`, most time first.
 
-    `steps` are the phase's steps in each run (None: whole runs). `a_step_ns` and `b_step_ns` are exclusive
-    time per step (of the whole run without steps), `delta_ns` is B - A where both runs have the kernel, null
-    elsewhere, and `in` says where it is: `A and B`, `A`, `B`.
+    `result` is the comparison of the two runs by `KEYS`: `a_step_ns`, `b_step_ns` and `delta_ns` (null where
+    a run lacks the kernel) are its rows, so of complete steps, while the other statistics are of every kernel
+    of the phase. `in` says where the kernel is: `A and B`, `A`, `B`.
     """
-    sides = [
-        {
-            tuple(row[k] for k in KEYS): {**row, "step_ns": row["exclusive_ns"] / (n or 1)}
-            for row in t.to_pylist()
-        }
-        for t, n in zip((a, b), steps, strict=True)
+    sides = [{tuple(row[k] for k in KEYS): row for row in table.to_pylist()} for table in (a, b)]
+    others = (None,) * len(KEYS)
+    times = [
+        {**part.rows, others: part.others} if part.others else part.rows for part in (result.a, result.b)
     ]
     rows = []
     for key in dict.fromkeys([*sides[0], *sides[1]]):
         found = [side.get(key) for side in sides]
         row: dict[str, Any] = dict(zip(KEYS, key, strict=True))
-        for name, values in zip("ab", found, strict=True):
-            row |= {f"{name}_{column}": values[column] for column in _PAIRED} if values else {}
+        for name, values, time in zip("ab", found, times, strict=True):
+            if values:
+                stats = {**values, "step_ns": time.get(key, 0)}
+                row |= {f"{name}_{column}": stats[column] for column in _PAIRED}
         if found[0] and found[1]:
             row["delta_ns"] = row["b_step_ns"] - row["a_step_ns"]
         row["in"] = " and ".join(name for name, values in zip("AB", found, strict=True) if values)
@@ -118,10 +119,13 @@ def nearest_rank(ordered: NDArray[np.int64], share: float) -> int:
 
 
 def search(table: pa.Table, words: str) -> pa.Table:
-    """The rows whose name contains every word, whatever the case."""
+    """The rows that have every word in their name, category or backend, whatever the case."""
     for word in words.split():
-        hit = pc.match_substring(table["name"], word, ignore_case=True)
-        table = table.filter(pc.fill_null(hit, False))
+        hits = [
+            pc.fill_null(pc.match_substring(table[c], word, ignore_case=True), False)
+            for c in ("name", "category", "backend")
+        ]
+        table = table.filter(pc.or_(hits[0], pc.or_(hits[1], hits[2])))
     return table
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from traces.analysis.compare import Comparison, Side
 
 BY: Final = ("layer", "module", "category", "name")  # what the comparison must be by
-ITSELF: Final = "(layer)"
+ITSELF: Final = "(layer itself)"
 _SECTION: Final = ("rank", "device", "step", "layer")
 _SERVED: Final = ("gemm", "attention")
 Key = tuple[str, str]  # part inside the layer, group

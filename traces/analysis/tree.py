@@ -54,7 +54,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Tree:
-    """The nodes, parents before their children and siblings largest first.
+    """The nodes, parents before their children and siblings largest first, idle last.
 
     `idle_ns` may be negative, where the kernels outlast the unprofiled step; it has no node then, and
     `total_ns` is less than the root by that much.
@@ -100,11 +100,11 @@ def tree(result: Comparison, side: str, *, fold_layers: bool = False) -> Tree:
     """The tree of side `a` or `b` of a comparison by `BY`.
 
     Levels that neither run knows (no layers, no modules) are left out. `fold_layers`: layers that have the
-    same modules and categories become one, `layers.* (31 layers)`.
+    same modules and categories, in A and also in B, become one: `layers.* ×32` in both trees.
     """
     parts = [r for r in result.rows if not of_other_phases(r) and _has(result, side, r)]
     has = {c: any(r["key"][c] is not None for r in result.rows) for c in ("layer", "module")}
-    alike = _alike(parts) if fold_layers else {}
+    alike = _alike(result) if fold_layers else {}
     root: Path = (f"{result.phase} step" if result.phase else "whole run",)
     sums: dict[Path, int] = {root: 0}
     kinds: dict[Path, tuple[str, str | None]] = {root: ("phase", None)}
@@ -183,24 +183,26 @@ def _module(module: str | None, layer: int | None, below_layer: bool) -> str:
         return NO_MODULE
     if layer is None or not below_layer:
         return module
-    return within(module) or "(the layer itself)"
+    return within(module) or "(layer itself)"
 
 
-def _alike(parts: Sequence[dict[str, Any]]) -> dict[int, str]:
+def _alike(result: Comparison) -> dict[int, str]:
     """A common name for layers with the same modules and categories; single layers keep their own."""
-    made: dict[int, set[tuple[str, str | None]]] = {}
-    for row in parts:
+    made: dict[int, set[tuple[str, str, str | None]]] = {}
+    for row in result.rows:
         layer, module = row["key"]["layer"], row["key"]["module"]
         if layer is not None:
-            made.setdefault(layer, set()).add((_module(module, layer, True), row["key"]["category"]))
-    groups: dict[frozenset[tuple[str, str | None]], list[int]] = {}
+            part = _module(module, layer, True), row["key"]["category"]
+            made.setdefault(layer, set()).update((s, *part) for s in ("a", "b") if _has(result, s, row))
+    groups: dict[frozenset[tuple[str, str, str | None]], list[int]] = {}
     for layer, has in sorted(made.items()):
         groups.setdefault(frozenset(has), []).append(layer)
     return {
-        layer: f"layers.{spans(layers)} ({len(layers)} layers)" if len(groups) > 1 else
-        f"layers.* ({len(layers)} layers)"
-        for layers in groups.values() if len(layers) > 1 for layer in layers
-    }  # fmt: skip
+        layer: f"layers.{spans(layers) if len(groups) > 1 else '*'} ×{len(layers)}"
+        for layers in groups.values()
+        if len(layers) > 1
+        for layer in layers
+    }
 
 
 def spans(numbers: Sequence[int]) -> str:
@@ -229,7 +231,7 @@ def _leaf(
 
 
 def _ordered(nodes: Iterable[Node]) -> list[Node]:
-    """Parents before children, siblings largest first."""
+    """Parents before children, siblings largest first, idle last."""
     children: dict[Path, list[Node]] = {}
     for node in nodes:
         children.setdefault(node.path[:-1], []).append(node)
@@ -238,5 +240,5 @@ def _ordered(nodes: Iterable[Node]) -> list[Node]:
     while stack:
         node = stack.pop()
         out.append(node)
-        stack += sorted(children.get(node.path, ()), key=lambda n: (n.ns, n.path))
+        stack += sorted(children.get(node.path, ()), key=lambda n: (n.kind != IDLE, n.ns, n.path))
     return out

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.traces.builders import run, step
 from traces.analysis import kernels
 from traces.analysis.breakdown import breakdown
+from traces.analysis.compare import compare
 from traces.errors import UsageError
 
 ROWS = [
@@ -60,6 +61,14 @@ def test_search_wants_every_word_whatever_the_case() -> None:
     assert kernels.search(table, "").num_rows == 2
 
 
+def test_search_looks_at_the_category_and_the_backend_too() -> None:
+    rows = [{**ROWS[0], "name": "nvjet", "backend": "cublas"}, {**ROWS[2], "category": "norm", "name": "x"}]
+    table = kernels.by_name(run(rows))
+    assert kernels.search(table, "gemm")["name"].to_pylist() == ["nvjet"]
+    assert kernels.search(table, "cublas jet")["name"].to_pylist() == ["nvjet"]
+    assert kernels.search(table, "norm")["name"].to_pylist() == ["x"]
+
+
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=60), st.sampled_from([0.5, 0.99, 1.0]))
 def test_nearest_rank_is_numpys_inverted_cdf(values: list[int], share: float) -> None:
     ordered = np.sort(np.asarray(values, np.int64))
@@ -76,22 +85,33 @@ def test_extremes_and_rates() -> None:
 
 
 def test_two_runs_side_by_side_per_step() -> None:
-    a = kernels.by_name(run(ROWS, steps=STEPS), "decode")
-    more = [*ROWS, {"start_ns": 90, "dur_ns": 4, "name": "new", "phase": "decode", "step": 1}]
-    b = kernels.by_name(run(more, steps=STEPS), "decode")
-    b = b.filter([n != "norm" for n in b["name"].to_pylist()])
-    rows = kernels.paired(a, b, (2, 2)).to_pylist()
+    more = [*ROWS[:2], ROWS[3], {"start_ns": 90, "dur_ns": 4, "name": "new", "phase": "decode", "step": 1}]
+    runs = run(ROWS, steps=STEPS), run(more, steps=STEPS)
+    a, b = (kernels.by_name(r, "decode") for r in runs)
+    found = kernels.paired(a, b, compare(*runs, kernels.KEYS, "decode"))
+    rows = found.to_pylist()
     told = [(r["name"], r["in"], r["a_step_ns"], r["b_step_ns"], r["delta_ns"]) for r in rows]
     assert told == [
-        ("mm", "A and B", 20, 20, 0), ("norm", "A", 10, None, None), (None, "A and B", 2.5, 2.5, 0),
+        ("mm", "A and B", 20, 20, 0), ("norm", "A", 10, None, None), (None, "A and B", 2, 2, 0),
         ("new", "B", None, 2, None),
     ]  # fmt: skip
-    assert kernels.paired(a, b, (2, 2)).schema == kernels.PAIRS
+    assert found.schema == kernels.PAIRS
+
+
+def test_time_per_step_is_of_complete_steps_like_the_comparison() -> None:
+    rows = [{**ROWS[0], "step": n, "start_ns": 50 * n, "dur_ns": 10 + 6 * n} for n in range(3)]
+    tiles = [step("decode", n, 50 * n, 50 * n + 50, complete=n < 2) for n in range(3)]
+    made = run(rows, steps=tiles)
+    stats = kernels.by_name(made, "decode")
+    row = kernels.paired(stats, stats, compare(made, made, kernels.KEYS, "decode")).to_pylist()[0]
+    assert (row["a_step_ns"], row["a_count"], row["b_mean_ns"]) == (13, 3, 16)
 
 
 def test_two_whole_runs_are_compared_as_they_are() -> None:
-    a = kernels.by_name(run(ROWS))
-    assert kernels.paired(a, a, (None, None))["a_step_ns"].to_pylist() == a["exclusive_ns"].to_pylist()
+    made = run(ROWS)
+    a = kernels.by_name(made)
+    found = kernels.paired(a, a, compare(made, made, kernels.KEYS))
+    assert found["a_step_ns"].to_pylist() == a["exclusive_ns"].to_pylist()
 
 
 def test_rows_are_chosen_by_a_column() -> None:

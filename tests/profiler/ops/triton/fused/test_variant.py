@@ -94,6 +94,7 @@ def test_two_layers_of_a_real_model_stay_near_fp32_and_repeat(model: str, batch:
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("default")  # torch.compiler's own
 def test_a_captured_run_is_triton_only_and_every_kernel_has_its_module(tmp_path: Path) -> None:
     config = replace(preset("llama3-8b"), layers=2, vocab=4096)
     workload = Workload(2, 64, 32, "float16")
