@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from profiler.model.config import Config, Workload
+
+
+# Of a longer cache, a launch of its own merges more parts faster: 10.7 against 12.2 us at 2,048 slots, 22.2
+# against 28.6 at 8,192, but 6.1 against 4.9 at 512 (H200, `bench attention`, docs/results.md).
+ONE_LAUNCH_SLOTS: Final = 1024
 
 
 class FusedOps(TritonOps):
@@ -70,7 +75,7 @@ class FusedOps(TritonOps):
 
     def attend(self, q: Tensor, k_cache: Tensor, v_cache: Tensor, positions: Tensor) -> Tensor:
         """See `profiler.ops.FusedOps`."""
-        if q.shape[2] > 1 or not self.one_launch:
+        if q.shape[2] > 1 or not self.one_launch or k_cache.shape[2] > ONE_LAUNCH_SLOTS:
             return attention.attention(q, k_cache, v_cache, positions)
         memory = self._scratch(q, k_cache)
         return decode_attention.decode_attention(q, k_cache, v_cache, positions, memory, self.pdl)

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
 from profiler.capture import modes
-from profiler.capture.run import capture_variant
-from profiler.model.config import Workload, preset
+from profiler.model.config import preset
 from profiler.model.fused import FusedTransformer
 from profiler.model.generate import decode_step, generate, new_state, prefill
 from profiler.model.transformer import Transformer, build, empty
 from profiler.ops import load
 from tests.profiler.ops.triton.checks import DEVICE
-from traces.attribution.classify import default_classifier
 from traces.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TINY = replace(preset("tiny"), attention_bias=True, mlp_bias=True, tied=True)
 FUSED = ("triton-fused", "triton-one-attention", "triton-overlap", "triton")
@@ -91,18 +85,3 @@ def test_two_layers_of_a_real_model_stay_near_fp32_and_repeat(model: str, batch:
     for reference, first, second in zip(*found, strict=True):
         assert (first.float() - reference).abs().max() < 0.02
         assert torch.equal(first, second)
-
-
-@pytest.mark.gpu
-@pytest.mark.filterwarnings("default")  # torch.compiler's own
-def test_a_captured_run_is_triton_only_and_every_kernel_has_its_module(tmp_path: Path) -> None:
-    config = replace(preset("llama3-8b"), layers=2, vocab=4096)
-    workload = Workload(2, 64, 32, "float16")
-    captured = capture_variant(
-        config, "triton", "graph", workload, "cuda", folder=tmp_path, progress=lambda _: None
-    )
-    step = 1 + 2 * 5 + 1 + 3  # embed, five a layer, lm_head, argmax in two and the step forward
-    assert captured.log.expected == {"decode": step, "prefill": step}
-    assert all(entry.module for entry in captured.log.entries)
-    backends = {default_classifier().classify(e.name, op=e.op).backend for e in captured.log.entries}
-    assert backends == {"triton"}
