@@ -89,6 +89,7 @@ def linear_add(
     fits = weight.shape[1] == k and residual.shape == (m, n) and n % 16 == 0
     found = f"x {list(x.shape)}, weight {list(weight.shape)}, residual {list(residual.shape)}"
     check_shape("linear_add", fits, f"{found} do not fit; use [M, K], [N, K], [M, N], N a multiple of 16")
+    check_shape("linear_add", m * n < 2**31, f"{m} x {n} results are too many; run fewer rows at once")
     x, weight = interpretable(x, weight)
     if m <= DECODE_ROWS:
         tile = decode_tile("short" if k < 8192 else "long", x, 32 if n % 32 == 0 else 16)

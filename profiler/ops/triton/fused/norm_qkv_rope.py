@@ -43,6 +43,9 @@ def norm_qkv_rope_gemm_kernel(
     PAIRS: tl.constexpr = BLOCK_N // 2
     head = tl.program_id(0) // (D // BLOCK_N)
     first = tl.program_id(0) % (D // BLOCK_N) * PAIRS
+    if HAS_BIAS:
+        n = tl.arange(0, BLOCK_N)
+        bias = tl.load(bias_ptr + head * D + first + n // 2 + n % 2 * (D // 2))
     n = tl.arange(0, BLOCK_N * PARTS_K) // PARTS_K
     wait(PDL)
     position = tl.load(position_ptr)
@@ -52,8 +55,7 @@ def norm_qkv_rope_gemm_kernel(
     leave(ahead_ptr, LINES, ROW, COLUMNS, SECOND, LINE, PDL)
     out = summed(acc, BLOCK_N, PAD_M, PARTS_K) * rstd(squares, eps, K)
     if HAS_BIAS:
-        n = tl.arange(0, BLOCK_N)
-        out += tl.load(bias_ptr + head * D + first + n // 2 + n % 2 * (D // 2)).to(tl.float32)[:, None]
+        out += bias.to(tl.float32)[:, None]
     a, b = tl.split(tl.permute(tl.reshape(out, (PAIRS, 2, PAD_M)), (0, 2, 1)))
     pairs = first + tl.arange(0, PAIRS)
     if head < HEADS + KV_HEADS:

@@ -20,17 +20,17 @@ def prefill_linear_add_gemm_kernel(
     tile_m, tile_n = place(tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
     out = product(x_desc, w_desc, tile_m * BLOCK_M, tile_n * BLOCK_N, K, BLOCK_M, BLOCK_N, BLOCK_K, STAGES)
     rows, n = tile_m * BLOCK_M + tl.arange(0, BLOCK_M), tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
-    here = rows.to(tl.int64)[:, None] * N + n[None, :]
+    here = rows[:, None] * N + n[None, :]
     inside = (rows < M)[:, None] & (n < N)[None, :]
+    out += tl.load(residual_ptr + here, mask=inside, other=0.0).to(tl.float32)
     if HAS_BIAS:
         out += tl.load(bias_ptr + n, mask=n < N, other=0.0).to(tl.float32)[None, :]
-    out += tl.load(residual_ptr + here, mask=inside, other=0.0).to(tl.float32)
     stored = out.to(out_ptr.dtype.element_ty)
     tl.store(out_ptr + here, stored, mask=inside)
     wide = stored.to(tl.float32)  # the next norm is that of the numbers that were stored
     scaled = wide * tl.load(gamma_ptr + n, mask=n < N, other=0.0).to(tl.float32)[None, :]
     tl.store(scaled_ptr + here, scaled.to(out_ptr.dtype.element_ty), mask=inside)
-    squares = tl.sum(tl.where(inside, wide * wide, 0.0), axis=1)
+    squares = tl.sum(wide * wide, axis=1)  # columns past N are zero
     tl.store(squares_ptr + tile_n * M + rows, squares, mask=rows < M)
 
 
