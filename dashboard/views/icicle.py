@@ -55,7 +55,10 @@ def show(pair: Pair) -> None:
         with cell:
             unit = "per step" if pair.phase else "in the whole run"
             st.markdown(said(side, trees[side], words, unit))
-            drawn.append(_chart(side, trees[side], shape, at, words, MOST // len(sides)))
+            made = _figure(
+                (pair.key, pair.phase, fold), side, shape, at, words, MOST // len(sides), trees[side]
+            )
+            drawn.append(_chart(side, shape, *made))
     drill.listen(drawn, _go, "drill")
     for doubt in sentence.doubts(result):
         st.warning(markdown(doubt, 1000))
@@ -82,6 +85,18 @@ def show(pair: Pair) -> None:
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _tree(key: object, phase: str | None, side: SideName, fold: bool, _result: Comparison) -> Tree:
     return analysis.tree(_result, side, fold_layers=fold)
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _figure(
+    key: object, side: SideName, shape: str, at: str, words: str, most: int, _whole: Tree
+) -> tuple[go.Figure, Tree]:
+    """The chart of one run and the tree in it: making it takes longer than drawing it."""
+    cut = analysis.pruned(_whole, most)
+    found = _whole.matched(words)[0] if words.strip() else None
+    level = at if any(n.id == at for n in cut.nodes) else ROOT
+    width = 60 if most == MOST else 22  # two charts share the page's width
+    return figure(cut, shape, level, found, width), cut
 
 
 def _controls() -> tuple[list[SideName], str, bool, str]:
@@ -162,20 +177,15 @@ def said(side: SideName, tree: Tree, words: str, unit: str) -> str:
     return text
 
 
-def _chart(side: SideName, tree: Tree, shape: str, at: str, words: str, most: int) -> str:
-    """Draw one run's chart; its key."""
-    name = side.upper()
-    found = tree.matched(words)[0] if words.strip() else None
-    cut = analysis.pruned(tree, most)
-    level = at if any(n.id == at for n in cut.nodes) else ROOT
-    top = [n for n in cut.nodes if len(n.path) == 2][:8]
-    width = 60 if most == MOST else 22  # two charts share the page's width
+def _chart(side: SideName, shape: str, drawing: go.Figure, tree: Tree) -> str:
+    """Put one run's chart on the page; its key."""
+    top = [n for n in tree.nodes if len(n.path) == 2][:8]
     charts.draw(
-        figure(cut, shape, level, found, width), f"icicle_{side}",
-        f"{shape} of run {name}'s step, {duration(tree.total_ns)}: "
+        drawing, f"icicle_{side}",
+        f"{shape} of run {side.upper()}'s step, {duration(tree.total_ns)}: "
         + ", ".join(f"{_name(n)} {duration(n.ns)}" for n in top),
     )  # fmt: skip
-    if folded := sum(n.folded for n in cut.nodes):
+    if folded := sum(n.folded for n in tree.nodes):
         st.caption(f"{folded:,} of the smallest parts are drawn as “n more”; the table has them all.")
     return f"icicle_{side}"
 
@@ -202,7 +212,7 @@ def figure(
             "colors": colours, "line": {"width": borders},
             "pattern": {**charts.hatch("idle"), "shape": ["/" if n.kind == "idle" else "" for n in nodes]},
         },
-        insidetextfont={"color": ink}, outsidetextfont={"color": ink},
+        textfont={"color": ink},
         text=[duration(n.ns) for n in nodes], textinfo="label+text+percent root",
         customdata=[f"{label(n.label, 160)}<br>{n.kind}, {duration(n.ns)} per step" for n in nodes],
         hovertemplate="%{customdata}<br>%{percentRoot:.2%} of the step<extra></extra>",

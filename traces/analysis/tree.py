@@ -41,7 +41,7 @@ class Node:
     group: str | None = None
     folded: int = 0
 
-    @property
+    @cached_property
     def id(self) -> str:
         """A short name that is the same in every run and phase: it goes into links."""
         return identity(self.path[1:])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traces.analysis.units import block_of, over_layers, units_of
+from traces.analysis.units import block_of, over_layers, units_of, within
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,15 @@ def test_blocks_and_folded_layers() -> None:
     assert over_layers("layers.7.mlp.experts.5.w1") == "layers.*.mlp.experts.*.w1"
     assert over_layers("resnet50.conv1") == "resnet50.conv1"
     assert over_layers("Llama_0.LlamaDecoderLayer_3.RMSNorm_7") == "Llama_*.LlamaDecoderLayer_*.RMSNorm_*"
+
+
+@pytest.mark.parametrize(
+    ("path", "inside"),
+    [
+        ("layers.3.mlp.down", "mlp.down"), ("model.layers.3.self_attn.q_proj", "self_attn.q_proj"),
+        ("layers.3", ""), ("lm_head", "lm_head"), ("LlamaDecoderLayer_3.LlamaMLP_3", "LlamaMLP"),
+        ("vision.layers.3.attn", "vision.layers.*.attn"),
+    ],
+)  # fmt: skip
+def test_the_part_of_a_path_below_its_layer(path: str, inside: str) -> None:
+    assert within(path) == inside
