@@ -66,7 +66,7 @@ def test_the_address_looks_into_a_part_and_the_table_lists_it(pair: Path, page: 
     table = at.dataframe[0].value
     assert table["part"].tolist() == ["norm"]
     assert (table["A µs"].tolist(), table["B µs"].tolist()) == ([1.0], [0.5])
-    assert [b.label for b in at.button][1:] == ["decode step", "layers\\.1\\.mlp"]
+    assert [b.label for b in at.button][-2:] == ["decode step", "layers\\.1\\.mlp"]
     at.button(key="crumb1").click().run()
     assert "at" not in at.query_params
 
@@ -123,7 +123,7 @@ def test_negative_idle_is_said(shelf: Path, page: Page) -> None:
     for each in (baseline(**known), candidate(**known)):
         store.write(each, shelf / store.file_name(each.meta))
     at = page(view="Icicle")
-    assert "Idle is negative" in texts(at)
+    assert "the kernels outlast" in texts(at)
     assert not at.exception
 
 
