@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import urllib.parse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -13,6 +14,7 @@ from traces import store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -109,3 +111,31 @@ def test_a_click_on_a_part_looks_into_it_and_stays_in_the_address(
     crumb.wait_for(timeout=DRAW_MS)
     tab.get_by_role("button", name="decode step").click()
     tab.wait_for_function("!location.search.includes('at=')", timeout=DRAW_MS)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_both_themes_draw_on_their_own_ground(
+    tab: Page, address: str, theme: Literal["light", "dark"]
+) -> None:
+    tab.emulate_media(color_scheme=theme)
+    tab.goto(at(address, a="base", b="cand", view="Waterfall"))
+    tab.wait_for_selector(".js-plotly-plot .bars path", timeout=DRAW_MS, state="attached")
+    ground = tab.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
+    shades = [int(n) for n in re.findall(r"\d+", ground)[:3]]
+    assert (sum(shades) < 380) == (theme == "dark")
+
+
+def test_an_uploaded_trace_becomes_a_run_and_a_broken_one_a_sentence(
+    tab: Page, address: str, tmp_path: Path
+) -> None:
+    (tmp_path / "half.json").write_text('{"traceEvents": [')
+    store.write(candidate(run_id="fromafar"), tmp_path / "up.parquet")
+    tab.goto(at(address, a="base", b="cand", view="Library"))
+    tab.wait_for_selector("[data-testid=stFileUploader]", timeout=DRAW_MS)
+    tab.set_input_files(
+        "[data-testid=stFileUploader] input[type=file]", [tmp_path / "half.json", tmp_path / "up.parquet"]
+    )
+    tab.locator("[data-testid=stAlert]").nth(1).wait_for(timeout=DRAW_MS)
+    broken, fine = (tab.locator("[data-testid=stAlert]").nth(n).inner_text() for n in range(2))
+    assert "no trace events" in broken
+    assert "fromafar" in fine
