@@ -90,7 +90,7 @@ def compiled(runner: Runner) -> Runner:
     """
     model, state, scratch = runner.model, runner.state, runner.scratch
     if model.ops.fused:
-        return replace(runner, reached={})
+        return runner
     options = compile_options()
     recorders = {phase: Recorder(options) for phase in ("prefill", "decode")}
     run_prefill = torch.compile(prefill, fullgraph=True, dynamic=False, backend=recorders["prefill"])

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from profiler.model.config import Config
-    from profiler.ops import FusedOps, Stream
+    from profiler.ops import FusedOps
+    from profiler.ops.triton.fused.stream import Stream
 
 
 class After(NamedTuple):

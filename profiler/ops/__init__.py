@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from profiler.model.config import Config, Workload
+    from profiler.ops.triton.fused.stream import Stream
 
 VARIANTS: Final = {
     "cuda": "profiler.ops.cuda:CudaOps",
@@ -89,22 +90,6 @@ class Ops(Protocol):
         """In place: token [B, 1] = chosen [B, 1]; position [1] += 1 (all int64)."""
 
 
-class Stream(Protocol):
-    """The residual of some rows, and what the next norm needs of them (`ops.triton.fused.stream`)."""
-
-    @property
-    def x(self) -> Tensor:
-        """[rows, E]."""
-
-    @property
-    def scaled(self) -> Tensor:
-        """[rows, E], x * the next norm's weight."""
-
-    @property
-    def squares(self) -> Tensor:
-        """[parts, rows] fp32, sum(x^2) of each part of a row."""
-
-
 class FusedOps(Ops, Protocol):
     """Operators that also run a layer in five calls, for any number of rows B * T.
 
@@ -116,8 +101,8 @@ class FusedOps(Ops, Protocol):
         """Rows of `table` [N, E] by `tokens` int64 [B * T]."""
 
     def norm_qkv_rope(
-        self, stream: Any, eps: float, weight: Tensor, bias: Tensor | None, rope: Tensor, positions: Tensor,
-        k_cache: Tensor, v_cache: Tensor, heads: int,
+        self, stream: Stream, eps: float, weight: Tensor, bias: Tensor | None, rope: Tensor,
+        positions: Tensor, k_cache: Tensor, v_cache: Tensor, heads: int,
     ) -> Tensor:  # fmt: skip
         """q [B * T, H, D], turned by rope [L, D] = cos | sin at `positions` [T]; fills the caches, too."""
 
@@ -130,7 +115,7 @@ class FusedOps(Ops, Protocol):
     ) -> Stream:  # fmt: skip
         """residual + x W^T + bias; `ahead` is the weight read next (`second`: `fused.launch.Ahead`)."""
 
-    def norm_gate_up_silu(self, stream: Any, eps: float, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def norm_gate_up_silu(self, stream: Stream, eps: float, weight: Tensor, bias: Tensor | None) -> Tensor:
         """silu(gate) * up [B * T, F] of the normed rows by weight [2F, E] = gate | up."""
 
     def norm_lm_head(self, x: Tensor, squares: Tensor, weight: Tensor, eps: float) -> Tensor:

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tests.traces.builders import run, step
+from traces import store
 from traces.attribution.taxonomy import GROUP_OF
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from streamlit.testing.v1 import AppTest
 
     from traces.store import Run
@@ -84,3 +88,18 @@ def texts(at: AppTest) -> str:
     """Everything the page says outside its charts and tables."""
     parts = (at.markdown, at.caption, at.warning, at.error, at.info, at.title, at.subheader)
     return "\n".join(str(e.value) for part in parts for e in part)
+
+
+def words(at: AppTest) -> str:
+    """`texts` as a person reads them, without what keeps them from being Markdown."""
+    return texts(at).replace("\\", "").replace("\u2060", "")
+
+
+def opened(shelf: Path, page: Callable[..., AppTest], a: Run, b: Run, **address: str) -> AppTest:
+    """A page of the runs `a` and `b`, which are put on the shelf by these names; nothing fails there."""
+    for name, each in (("a", a), ("b", b)):
+        store.write(each, shelf / f"{name}.parquet")
+    at = page(a="a", b="b", **address)
+    assert not at.exception
+    assert not at.error
+    return at

@@ -102,16 +102,10 @@ def _together(documents: list[Document], route: str) -> pa.Table:
         if later := document.base - documents[0].base:
             low, high = INT64_MIN - min(later, 0), INT64_MAX - max(later, 0)
             table = _with(table, "start", pa.array(np.clip(table["start"].to_numpy(), low, high) + later))
-        parts.append(
-            table.append_column(
-                _DOCUMENT,
-                pa.array(
-                    np.zeros(table.num_rows, np.int32) + place
-                    if place
-                    else np.zeros(table.num_rows, np.int32)
-                ),
-            )
-        )
+        number_of = np.zeros(table.num_rows, np.int32)
+        if place:  # else its pages are never written and take no memory
+            number_of += place
+        parts.append(table.append_column(_DOCUMENT, pa.array(number_of)))
     return parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries().combine_chunks()
 
 

@@ -8,7 +8,8 @@ from urllib.parse import parse_qs
 import pytest
 
 from dashboard.idle_figures import NAMES
-from tests.dashboard.builders import HOSTILE, WORK, baseline, candidate, charts, texts
+from tests.dashboard import builders
+from tests.dashboard.builders import HOSTILE, WORK, baseline, candidate, charts, texts, words
 from tests.traces.builders import run, step
 from traces import store
 from traces.analysis.breakdown import breakdown
@@ -56,17 +57,7 @@ def made(variant: str, wait: int, *, devices: int = 1, **known: Any) -> Run:
 
 
 def opened(shelf: Path, page: Page, a: Run, b: Run, **address: str) -> AppTest:
-    for name, each in (("a", a), ("b", b)):
-        store.write(each, shelf / f"{name}.parquet")
-    at = page(a="a", b="b", view="Idle", **address)
-    assert not at.exception
-    assert not at.error
-    return at
-
-
-def words(at: AppTest) -> str:
-    """The page's texts as a person reads them."""
-    return texts(at).replace("\\", "").replace("\u2060", "")
+    return builders.opened(shelf, page, a, b, view="Idle", **address)
 
 
 def test_the_bars_add_up_to_the_ledgers_idle_time(shelf: Path, page: Page) -> None:

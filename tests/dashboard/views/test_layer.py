@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard.views import layer as view
-from tests.dashboard.builders import charts, texts
+from tests.dashboard.builders import charts, texts, words
 from tests.traces.analysis.test_layer import PLAN, TOTAL, Part, blocks, of
 from traces import store
 from traces.analysis.layer import layer
@@ -35,7 +35,7 @@ def layers(shelf: Path) -> Path:
 def test_the_median_layer_comes_first(layers: Path, page: Page) -> None:
     at = page(view="Layer", a="a", b="b")
     assert at.selectbox(key="layer").value == "median layer"
-    said = texts(at).replace("\\", "").replace("\u2060", "")
+    said = words(at)
     assert "#### Median layer (A 3, B 1): A 176 ns, B 165 ns: B is 0.01 µs faster than A (−6.2%): " in said
     assert "−10 ns attn · attention" in said
     assert "over 4 layers median 176 ns, IQR 174 ns to 179 ns" in said

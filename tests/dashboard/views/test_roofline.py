@@ -8,7 +8,8 @@ import pytest
 
 from dashboard import roofline_figure
 from dashboard.views import roofline
-from tests.dashboard.builders import HOSTILE, WORK, baseline, candidate, charts, texts
+from tests.dashboard import builders
+from tests.dashboard.builders import HOSTILE, WORK, baseline, candidate, charts, texts, words
 from tests.traces.builders import run, step
 from traces import store
 from traces.analysis.pairing import join
@@ -61,17 +62,7 @@ def made(variant: str, ops: list[tuple[str, str, str | None, int]], work: float 
 
 
 def opened(shelf: Path, page: Page, a: Run, b: Run, **address: str) -> AppTest:
-    for name, each in (("a", a), ("b", b)):
-        store.write(each, shelf / f"{name}.parquet")
-    at = page(a="a", b="b", view="Roofline", **address)
-    assert not at.exception
-    assert not at.error
-    return at
-
-
-def words(at: AppTest) -> str:
-    """The page's texts as a person reads them."""
-    return texts(at).replace("\\", "").replace("\u2060", "")
+    return builders.opened(shelf, page, a, b, view="Roofline", **address)
 
 
 def arrows(figure: dict[str, Any]) -> list[dict[str, Any]]:

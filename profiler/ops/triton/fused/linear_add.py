@@ -70,6 +70,11 @@ def linear_add_reference(
     return stream_reference(out.to(x.dtype), gamma, parts)
 
 
+def _tile(x: torch.Tensor, n: int) -> Tile:
+    """The tile for a few rows x[M, K] and N columns, which it divides."""
+    return decode_tile("short" if x.shape[1] < 8192 else "long", x, 32 if n % 32 == 0 else 16)
+
+
 @custom_op("linear_add")
 def linear_add(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor,
@@ -92,7 +97,7 @@ def linear_add(
     check_shape("linear_add", m * n < 2**31, f"{m} x {n} results are too many; run fewer rows at once")
     x, weight = interpretable(x, weight)
     if m <= DECODE_ROWS:
-        tile = decode_tile("short" if k < 8192 else "long", x, 32 if n % 32 == 0 else 16)
+        tile = _tile(x, n)
         next_ = None if ahead is None else Ahead(ahead, min(4096, ahead.shape[0]), 256, second)
         out, scaled, squares = launch(x, weight, bias, residual, gamma, tile, next_, pdl=pdl)
         return out, scaled, squares
@@ -106,10 +111,7 @@ def _(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: torch.Tensor,
     gamma: torch.Tensor, ahead: torch.Tensor | None, second: int, pdl: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    (m, k), n = x.shape, weight.shape[0]
-    if m <= DECODE_ROWS:
-        parts = n // decode_tile("short" if k < 8192 else "long", x, 32 if n % 32 == 0 else 16).block_n
-    else:
-        parts = cdiv(n, prefill_tiling("add", x, 256).block_n)
-    squares = residual.new_empty(parts, m, dtype=torch.float32)
+    m, n = x.shape[0], weight.shape[0]
+    tile = _tile(x, n) if m <= DECODE_ROWS else prefill_tiling("add", x, 256)
+    squares = residual.new_empty(cdiv(n, tile.block_n), m, dtype=torch.float32)
     return torch.empty_like(residual), torch.empty_like(residual), squares

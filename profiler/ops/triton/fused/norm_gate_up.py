@@ -46,7 +46,7 @@ def norm_gate_up_silu_gemm_kernel(
     w_rows = first + n // 2 + n % 2 * F
     acc = product(x_ptr, K, M, w_ptr, w_rows, K, PAD_M, PARTS_K, BLOCK_N, BLOCK_K, STAGES)
     leave(ahead_ptr, LINES, ROW, COLUMNS, SECOND, LINE, PDL)
-    both = summed(acc, BLOCK_N, PAD_M, PARTS_K) * rstd(squares, eps, K)
+    both = summed(acc, BLOCK_N, PAD_M, PARTS_K) * rstd(squares, eps, K)[None, :]
     if HAS_BIAS:
         n = tl.arange(0, BLOCK_N)
         both += tl.load(bias_ptr + first + n // 2 + n % 2 * F).to(tl.float32)[:, None]

@@ -42,7 +42,7 @@ def norm_lm_head_gemm_kernel(
     w_rows = tl.minimum(first + tl.arange(0, BLOCK_N * PARTS_K) // PARTS_K, N - 1)
     acc = product(x_ptr, x_row, M, w_ptr, w_rows, K, PAD_M, PARTS_K, BLOCK_N, BLOCK_K, STAGES)
     leave(ahead_ptr, LINES, ROW, COLUMNS, SECOND, LINE, PDL)
-    out = summed(acc, BLOCK_N, PAD_M, PARTS_K) * rstd(squares, eps, K)
+    out = summed(acc, BLOCK_N, PAD_M, PARTS_K) * rstd(squares, eps, K)[None, :]
     n, rows = first + tl.arange(0, BLOCK_N), tl.arange(0, PAD_M)
     inside = (rows < M)[None, :] & (n < N)[:, None]
     tl.store(out_ptr + rows[None, :] * N + n[:, None], out.to(out_ptr.dtype.element_ty), mask=inside)

@@ -53,7 +53,7 @@ def norm_qkv_rope_gemm_kernel(
     w_rows = head * D + first + n // 2 + n % 2 * (D // 2)
     acc = product(x_ptr, K, M, w_ptr, w_rows, K, PAD_M, PARTS_K, BLOCK_N, BLOCK_K, STAGES)
     leave(ahead_ptr, LINES, ROW, COLUMNS, SECOND, LINE, PDL)
-    out = summed(acc, BLOCK_N, PAD_M, PARTS_K) * rstd(squares, eps, K)
+    out = summed(acc, BLOCK_N, PAD_M, PARTS_K) * rstd(squares, eps, K)[None, :]
     if HAS_BIAS:
         out += bias.to(tl.float32)[:, None]
     a, b = tl.split(tl.permute(tl.reshape(out, (PAIRS, 2, PAD_M)), (0, 2, 1)))

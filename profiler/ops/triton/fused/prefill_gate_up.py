@@ -4,7 +4,8 @@ import torch
 import triton.language as tl
 
 from profiler.ops.triton.common import jit, next_power_of_2
-from profiler.ops.triton.fused.tiled import Tiling, place, product_pair, row_rstd
+from profiler.ops.triton.fused.stream import load_squares, rstd
+from profiler.ops.triton.fused.tiled import Tiling, place, product_pair
 
 
 @jit
@@ -22,7 +23,9 @@ def prefill_norm_gate_up_silu_gemm_kernel(
         x_desc, w_desc, tile_m * BLOCK_M, first, F + first, K, BLOCK_M, BLOCK_N, BLOCK_K, STAGES
     )
     rows, n = tile_m * BLOCK_M + tl.arange(0, BLOCK_M), first + tl.arange(0, BLOCK_N)
-    scale = row_rstd(squares_ptr, rows, M, eps, K, PARTS, PAD_PARTS)[:, None]
+    first_row = tile_m * BLOCK_M
+    squares = load_squares(squares_ptr + first_row, M, 1, M - first_row, PARTS, PAD_PARTS, BLOCK_M)
+    scale = rstd(squares, eps, K)[:, None]
     gate, up = gate * scale, up * scale
     if HAS_BIAS:
         gate += tl.load(bias_ptr + n, mask=n < F, other=0.0).to(tl.float32)[None, :]

@@ -4,7 +4,8 @@ import torch
 import triton.language as tl
 
 from profiler.ops.triton.common import jit, next_power_of_2
-from profiler.ops.triton.fused.tiled import Tiling, place, product_pair, row_rstd
+from profiler.ops.triton.fused.stream import load_squares, rstd
+from profiler.ops.triton.fused.tiled import Tiling, place, product_pair
 
 
 @jit
@@ -27,7 +28,9 @@ def prefill_norm_qkv_rope_gemm_kernel(
     )
     rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     inside = rows < M
-    scale = row_rstd(squares_ptr, rows, M, eps, K, PARTS, PAD_PARTS)[:, None]
+    first_row = tile_m * BLOCK_M
+    squares = load_squares(squares_ptr + first_row, M, 1, M - first_row, PARTS, PAD_PARTS, BLOCK_M)
+    scale = rstd(squares, eps, K)[:, None]
     a, b = a * scale, b * scale
     pairs = tile_n % A_HEAD * BLOCK_N + tl.arange(0, BLOCK_N)
     if HAS_BIAS:

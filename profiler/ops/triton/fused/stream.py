@@ -139,5 +139,5 @@ def load_squares(
 
 @jit
 def rstd(squares: tl.tensor, eps: tl.tensor, DIM: tl.constexpr) -> tl.tensor:
-    """1 / sqrt(mean(x^2) + eps), fp32 [1, PAD_M]."""
-    return (1.0 / tl.sqrt(tl.sum(squares, axis=0) / DIM + eps))[None, :]
+    """1 / sqrt(mean(x^2) + eps) of each row, fp32 [PAD_M]."""
+    return 1.0 / tl.sqrt(tl.sum(squares, axis=0) / DIM + eps)

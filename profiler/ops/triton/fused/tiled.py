@@ -89,15 +89,3 @@ def product_pair(
         a = tl.dot(x, w_desc.load([first, k]).T, a, input_precision="ieee")
         b = tl.dot(x, w_desc.load([second, k]).T, b, input_precision="ieee")
     return a, b
-
-
-@jit
-def row_rstd(
-    squares_ptr: tl.tensor, rows: tl.tensor, M: tl.tensor, eps: tl.tensor, DIM: tl.constexpr,
-    PARTS: tl.constexpr, PAD_PARTS: tl.constexpr,
-) -> tl.tensor:  # fmt: skip
-    """1 / sqrt(mean(x^2) + eps) of `rows`, fp32, from sum(x^2) in parts [PARTS, M]."""
-    parts = tl.arange(0, PAD_PARTS)
-    inside = (parts < PARTS)[:, None] & (rows < M)[None, :]
-    squares = tl.load(squares_ptr + parts[:, None] * M + rows[None, :], mask=inside, other=0.0)
-    return 1.0 / tl.sqrt(tl.sum(squares, axis=0) / DIM + eps)

@@ -6,6 +6,7 @@ tried in its place (docs/results.md). Prefill: a chain of one kernel, 1024 rows.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from profiler.ops.triton.fused.launch import Tile
@@ -34,7 +35,7 @@ def decode_tile(what: str, x: torch.Tensor, most: int) -> Tile:
     if x.element_size() == 4:  # twice the bytes, and no wide tensor-core tile
         return Tile(min(16, most), 128, stages=3)
     tile = _DECODE[what]
-    return Tile(min(tile.block_n, most), tile.block_k, tile.warps, tile.stages)
+    return replace(tile, block_n=min(tile.block_n, most))
 
 
 def prefill_tiling(what: str, x: torch.Tensor, most: int) -> Tiling:
@@ -42,6 +43,4 @@ def prefill_tiling(what: str, x: torch.Tensor, most: int) -> Tiling:
     if x.element_size() == 4:
         return Tiling(64, min(32, most), 32, warps=4, stages=2)
     tiling = _PREFILL[what]
-    return Tiling(
-        tiling.block_m, min(tiling.block_n, most), tiling.block_k, tiling.warps, tiling.stages, tiling.group_m
-    )
+    return replace(tiling, block_n=min(tiling.block_n, most))

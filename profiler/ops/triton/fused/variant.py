@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from profiler.ops.triton import argmax, attention
+from profiler.ops.triton import attention
 from profiler.ops.triton.fused import (
     decode_attention,
     embed,
@@ -95,14 +95,6 @@ class FusedOps(TritonOps):
     def norm_lm_head(self, x: Tensor, squares: Tensor, weight: Tensor, eps: float) -> Tensor:
         """See `profiler.ops.FusedOps`."""
         return norm_head.norm_lm_head(x, squares, weight, eps, self.pdl)
-
-    def argmax(self, logits: Tensor) -> Tensor:
-        """See `Ops.argmax`."""
-        return argmax.argmax(logits)
-
-    def advance(self, token: Tensor, position: Tensor, chosen: Tensor) -> None:
-        """See `Ops.advance`."""
-        argmax.advance(token, position, chosen)
 
     def _scratch(self, q: Tensor, k_cache: Tensor) -> Tensor:
         """Memory for the parts of attention, one for all layers: made in a step before any capture."""
